@@ -18,7 +18,6 @@ CanvasgramError
 ├── BackupFailed             a backup could not be made
 ├── RestoreRefused           a file cannot be restored
 ├── JobFailed                a system job did not do what it is for
-├── TelegramConflict         another program polls with the same token
 ├── TelegramRefused          Telegram does not know this token
 ├── TelegramAway             Telegram does not answer, or not as the Bot API would
 ├── ServerAway               nothing that speaks the protocol answers at this address
@@ -127,10 +126,6 @@ class RestoreRefused(CanvasgramError):
 
 class JobFailed(CanvasgramError):
     """A system job failed. The text is for admins, and the same for the same cause."""
-
-
-class TelegramConflict(CanvasgramError):
-    """Another program fetches updates with the same bot token."""
 
 
 class TelegramRefused(CanvasgramError):

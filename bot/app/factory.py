@@ -51,7 +51,7 @@ from bot.telegram.incoming.backlog import BacklogLimits
 from bot.telegram.incoming.downloads import FileDownloader
 from bot.telegram.incoming.edits import EDIT_HOLD_SECONDS
 from bot.telegram.incoming.envelope import read_envelope
-from bot.telegram.incoming.polling import PollerCallbacks, PollerTimes, UpdatePoller, list_allowed_updates
+from bot.telegram.incoming.polling import PollerCallbacks, PollerOptions, UpdatePoller, list_allowed_updates
 from bot.telegram.quota import QuotaGate, QuotaSettings
 from bot.telegram.reactions import SeenReactions
 from bot.telegram.runners.reminders import ReminderRunner
@@ -305,7 +305,7 @@ async def build(
                 list_allowed_updates(guest_mode=settings.guest_mode == "on"),
             ),
             limits=backlog_limits,
-            times=PollerTimes(edit_hold_seconds=options.edit_hold_seconds),
+            options=PollerOptions(options.edit_hold_seconds, is_replica=link is not None),
         ),
         worker=worker,
         sender=sender,

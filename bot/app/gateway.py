@@ -75,7 +75,7 @@ class Gateway:
             return False
         own_shares = self.own_shares
         if own_shares is None or own_shares.is_leader:
-            return self.intake.is_fetching()
+            return self.intake.watch.is_fetching()
         return own_shares.other_schema is None and own_shares.has_leader
 
     @property

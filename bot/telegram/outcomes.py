@@ -10,6 +10,7 @@ from typing import Literal
 import httpx
 from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, RetryAfter, TelegramError
 
+MAX_WAIT_SECONDS = 3600.0
 _MAX_DETAIL_CHARS = 200
 _NOT_SENT_ERRORS = (
     httpx.ConnectError,
@@ -130,8 +131,7 @@ def _describe_error(error: TelegramError) -> str:
 
 
 def get_retry_after(error: RetryAfter) -> float:
-    """Return how many seconds Telegram asks us to wait."""
+    """Return how many seconds Telegram asks us to wait; after an hour one asks again."""
     after = error.retry_after
-    if isinstance(after, datetime.timedelta):
-        return after.total_seconds()
-    return float(after)
+    seconds = after.total_seconds() if isinstance(after, datetime.timedelta) else float(after)
+    return min(seconds, MAX_WAIT_SECONDS)

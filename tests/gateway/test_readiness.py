@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.errors import StoreReplaced
+from bot.app import process
+from bot.errors import SettingsRefused, StoreReplaced
+from tests.support.empty_database import place_empty_database
 from tests.support.gateway import GatewayHarness, open_harness
 
 pytestmark = pytest.mark.sqlite
@@ -73,3 +75,17 @@ async def test_a_database_that_is_another_file_by_now_ends_the_gateway(
     assert failure.group_contains(StoreReplaced, match="removed or replaced")
     assert any("Put the right file back" in text for text in harness.texts())
     assert "lost" not in harness.texts()
+
+
+async def test_a_second_gateway_with_a_new_database_ends_and_takes_no_messages(tmp_path: Path):
+    other_url = place_empty_database(tmp_path / "other.db")
+    async with open_harness(tmp_path) as harness, harness.run():
+        harness.ann.send("Hello")
+        await harness.wait_for_texts()
+        settings = harness.settings.model_copy(update={"database_url": other_url})
+        with pytest.raises(ExceptionGroup) as failure:
+            await process.run(settings, asyncio.Event(), options=harness.options)
+        assert failure.group_contains(SettingsRefused, match="this database is new")
+        harness.ann.send("Hello again")
+        await harness.wait_for_texts(2)
+    assert not any("Another program" in text for text in harness.texts())

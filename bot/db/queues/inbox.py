@@ -206,6 +206,12 @@ async def find_known(tx: Transaction, update_ids: Sequence[int]) -> set[int]:
     return set((await tx.execute(_SELECT_KNOWN, {"update_ids": update_ids})).scalars())
 
 
+async def has_updates(tx: Transaction) -> bool:
+    """Whether anything that Telegram sent was ever stored."""
+    query = select(inbox.c.id).where(inbox.c.update_id.is_not(None)).limit(1)
+    return (await tx.execute(query)).first() is not None
+
+
 async def is_lane_busy(tx: Transaction, lane: Lane) -> bool:
     """Whether something of the lane waits or is being answered."""
     query = select(inbox.c.id).where(inbox.c.lane == lane.key, inbox.c.state.in_(("new", "running"))).limit(1)

@@ -18,12 +18,12 @@ from telegram import Bot
 from telegram.error import Conflict, EndPointNotFound, Forbidden, InvalidToken, RetryAfter, TelegramError
 
 from bot.db.engine import Database
-from bot.db.people import group_texts
+from bot.db.people import group_texts, people
 from bot.db.queues import edited_messages, inbox, unplaced_items, waiting_messages
 from bot.db.queues.inbox import TURN_SHAPES, IncomingUpdate
 from bot.db.transaction import Transaction
 from bot.domain import ItemShape
-from bot.errors import StoreUnavailable, TelegramConflict, TelegramRefused
+from bot.errors import SettingsRefused, StoreUnavailable, TelegramRefused
 from bot.telegram.client import POLL_SECONDS, UNREADABLE_ANSWER_ERRORS
 from bot.telegram.incoming.backlog import (
     Backlog,
@@ -34,6 +34,7 @@ from bot.telegram.incoming.backlog import (
 )
 from bot.telegram.incoming.edits import EDIT_HOLD_SECONDS, fold_edits, has_new_content, judge_group_edits
 from bot.telegram.incoming.envelope import find_lane
+from bot.telegram.incoming.poll_watch import PollWatch, is_about_webhook
 from bot.telegram.outcomes import get_retry_after
 
 MAX_PAUSE_SECONDS = 30.0
@@ -68,17 +69,17 @@ class PollerCallbacks:
 
 
 @dataclass(frozen=True, slots=True)
-class PollerTimes:
-    """`conflict_seconds`: how long conflicts with another program may recur before the poller gives up.
+class PollerOptions:
+    """`edit_hold_seconds`: how long an edit waits for another one of the same message.
 
-    `edit_hold_seconds`: how long an edit waits for another one of the same message.
+    `is_replica`: other gateways on this database poll in turn with this one.
     """
 
-    conflict_seconds: float = 40.0
     edit_hold_seconds: float = EDIT_HOLD_SECONDS
+    is_replica: bool = False
 
 
-DEFAULT_TIMES = PollerTimes()
+DEFAULT_OPTIONS = PollerOptions()
 
 
 def list_allowed_updates(*, guest_mode: bool) -> list[str]:
@@ -101,35 +102,30 @@ class UpdatePoller:
         callbacks: PollerCallbacks,
         *,
         limits: BacklogLimits | None = None,
-        times: PollerTimes = DEFAULT_TIMES,
+        options: PollerOptions = DEFAULT_OPTIONS,
         max_remembered_people: int = MAX_REMEMBERED_PEOPLE,
     ) -> None:
         self._bot = bot
         self._database = database
         self._callbacks = callbacks
         self._limits = limits or BacklogLimits()
-        self._times = times
+        self._options = options
         self._max_remembered_people = max_remembered_people
-        self._conflict_since = -math.inf
-        self._conflict_at = -math.inf
-        self._last_poll_at = time.monotonic()  # Telegram has just answered getMe
+        self.watch = PollWatch(callbacks.alert_admins)
         self.has_begun = asyncio.Event()
         # An upper bound of a person's waiting messages; unknown for people who are not in it.
         self._max_waiting_by_person: dict[int, int] = {}
 
-    def is_fetching(self) -> bool:
-        """Whether Telegram answered a poll recently: two long polls ago at most."""
-        return time.monotonic() - self._last_poll_at < 2 * POLL_SECONDS
-
     async def run(self) -> None:
         """Poll until cancelled.
 
-        Raises TelegramConflict when another program keeps polling, TelegramRefused for an unknown token.
+        Raises TelegramRefused for an unknown token, SettingsRefused when another program polls and this
+        database is new: it is that program's messages that would be taken.
         """
         offset: int | None = None
         failures = 0
         self._max_waiting_by_person.clear()  # another replica may have polled since the last run
-        self._conflict_at = -math.inf  # what ended the last run was perhaps that replica
+        self.watch.forget_conflicts()
         self.has_begun.set()
         while True:
             try:
@@ -139,7 +135,7 @@ class UpdatePoller:
                 await asyncio.sleep(await self._handle_poll_error(error, failures))
                 continue
             failures = 0
-            self._last_poll_at = time.monotonic()
+            self.watch.note_success()
             newest = await self._store_batch(updates)
             # All is acknowledged once a poll came back empty. Without an offset the next one also sees ids
             # that start again at a smaller number, as they do after a week without updates.
@@ -168,35 +164,37 @@ class UpdatePoller:
 
     async def _handle_poll_error(self, error: TelegramError, failures: int) -> float:
         """Return how many seconds to wait after a failed poll; raises what waiting would not fix."""
+        if isinstance(error, InvalidToken | Forbidden | EndPointNotFound):
+            raise TelegramRefused(
+                "Telegram does not accept TELEGRAM_TOKEN. Ask @BotFather for it."
+            ) from error
         log.warning("polling failed: %.200s", error, extra={"action": "intake.failed"})
         match error:
-            case InvalidToken() | Forbidden() | EndPointNotFound():
-                raise TelegramRefused(
-                    "Telegram does not accept TELEGRAM_TOKEN. Ask @BotFather for it."
-                ) from error
             case RetryAfter():
-                return get_retry_after(error)
-            case Conflict() if "webhook" in str(error).lower():
-                await self._delete_webhook()
-                self._note_conflict(error)
+                seconds = get_retry_after(error)
+                await self.watch.note_flood(seconds)
+                return seconds
             case Conflict():
-                self._note_conflict(error)
+                if is_about_webhook(error):
+                    await self._delete_webhook()
+                elif not self._options.is_replica:
+                    await self._check_is_known(error)
+                await self.watch.note_conflict(error)
         return min(MAX_PAUSE_SECONDS, 0.25 * 2.0 ** min(failures - 1, 10))
 
     async def _delete_webhook(self) -> None:
         with contextlib.suppress(TelegramError):  # the next poll will say that it is still there
             await self._bot.delete_webhook(drop_pending_updates=False)
 
-    def _note_conflict(self, error: Conflict) -> None:
-        """Note a conflict; polls that succeed in between change nothing: two programs share the updates."""
-        now = time.monotonic()
-        if now - self._conflict_at > self._times.conflict_seconds:
-            self._conflict_since = now
-        self._conflict_at = now
-        if now - self._conflict_since >= self._times.conflict_seconds:
-            raise TelegramConflict(
-                "Another program fetches updates with this bot token. "
-                "Stop it, or give one of the two its own bot."
+    async def _check_is_known(self, error: Conflict) -> None:
+        """Raise SettingsRefused if nobody has ever written to this database."""
+        with contextlib.suppress(StoreUnavailable):
+            async with self._database.read_transaction() as tx:
+                if await inbox.has_updates(tx) or await people.list_people(tx):
+                    return
+            raise SettingsRefused(
+                "Another program fetches messages with this TELEGRAM_TOKEN, and this database is new. "
+                "Stop that program, set DATABASE_URL to its database, or give this gateway its own bot."
             ) from error
 
     async def _store_batch(self, raw_updates: Sequence[Any]) -> int | None:
@@ -248,7 +246,7 @@ class UpdatePoller:
             waiting = await waiting_messages.load_waiting(tx, crowded) if crowded else {}
             rows = self._mark_overflows(rows, waiting, now)
             rows = [
-                await _apply_edit(tx, row, now, hold_seconds=self._times.edit_hold_seconds) for row in rows
+                await _apply_edit(tx, row, now, hold_seconds=self._options.edit_hold_seconds) for row in rows
             ]
             await inbox.store(tx, rows, now=now)
             for update in updates:
@@ -271,7 +269,7 @@ class UpdatePoller:
         for update in received:
             if update.lane is not None and update.message_id is not None:
                 known.add((update.lane, update.message_id))
-        return judge_group_edits(received, known, now, hold_seconds=self._times.edit_hold_seconds)
+        return judge_group_edits(received, known, now, hold_seconds=self._options.edit_hold_seconds)
 
     def _find_crowded(self, updates: Sequence[IncomingUpdate], message_counts: Mapping[int, int]) -> set[int]:
         """Return the people of whom too much may wait: too many messages, or the text of forwarded ones."""

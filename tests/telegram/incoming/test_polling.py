@@ -16,14 +16,17 @@ from telegram import Bot
 from bot.db.engine import Database
 from bot.db.queues.inbox import IncomingUpdate
 from bot.db.tables import inbox
-from bot.errors import TelegramConflict, TelegramRefused
+from bot.errors import SettingsRefused, TelegramRefused
 from bot.http_server import serve
 from bot.sim.telegram.server import BotApi, BotApiFault
 from bot.telegram.client import create_bot
 from bot.telegram.getupdates import parse_whole_updates
 from bot.telegram.incoming.backlog import BacklogLimits
-from bot.telegram.incoming.polling import PollerCallbacks, PollerTimes, UpdatePoller
+from bot.telegram.incoming.poll_watch import RIVAL_CONFLICTS
+from bot.telegram.incoming.polling import PollerCallbacks, PollerOptions, UpdatePoller
 from tests.support.groups import read_private_envelope
+
+CONFLICT = BotApiFault.refuse("Conflict: terminated by other getUpdates request", 409)
 
 
 @dataclass
@@ -45,20 +48,27 @@ class PollerHarness:
         self.stored_count += len(updates)
         self.changed.set()
 
-    def build_poller(self, conflict_seconds: float = 40.0) -> UpdatePoller:
+    def build_poller(self, *, is_replica: bool = False) -> UpdatePoller:
         return UpdatePoller(
             self.bot,
             self.database,
             PollerCallbacks(self.count_updates, self.alert_admins, read_private_envelope),
-            times=PollerTimes(conflict_seconds=conflict_seconds),
+            options=PollerOptions(is_replica=is_replica),
         )
 
     @contextlib.asynccontextmanager
-    async def run_poller(self) -> AsyncIterator[None]:
+    async def run_poller(self) -> AsyncIterator[UpdatePoller]:
+        poller = self.build_poller()
         async with asyncio.TaskGroup() as tasks:
-            task = tasks.create_task(self.build_poller().run())
-            yield
+            task = tasks.create_task(poller.run())
+            yield poller
             task.cancel()
+
+    async def wait_for_alert(self) -> str:
+        while not self.alerts:
+            self.changed.clear()
+            await self.changed.wait()
+        return self.alerts[0]
 
     async def wait_for_updates(self, count: int) -> None:
         while self.stored_count < count:
@@ -118,12 +128,45 @@ async def test_a_webhook_left_behind_is_taken_away_without_dropping_updates(harn
     assert len(await harness.load_rows()) == 1
 
 
-async def test_another_program_with_the_same_token_ends_it_with_an_explanation(harness: PollerHarness):
+async def test_a_new_database_takes_no_messages_from_another_program(harness: PollerHarness):
+    harness.api.inject_fault(CONFLICT, "getUpdates")
+    harness.api.person(7).send("for the other one")
+    with pytest.raises(SettingsRefused, match="this database is new"):
+        await harness.build_poller().run()
+    assert len(harness.api.calls_of("getUpdates")) == 1
+
+
+async def test_admins_hear_once_of_another_program_that_shares_the_updates(harness: PollerHarness):
+    ann = harness.api.person(7)
+    ann.send("mine")
+    async with harness.run_poller() as poller:
+        await harness.wait_for_updates(1)
+        assert poller.watch.is_fetching()
+        for count in range(2, 4 + RIVAL_CONFLICTS):  # every other poll succeeds, with an update
+            harness.api.inject_fault(CONFLICT, "getUpdates")
+            ann.send("mine")
+            await harness.wait_for_updates(count)
+        assert not poller.watch.is_fetching()
+    assert len(harness.alerts) == 1
+    assert "Another program" in harness.alerts[0]
+
+
+async def test_admins_hear_of_a_webhook_that_is_set_again_and_again(harness: PollerHarness):
     harness.api.inject_fault(
-        BotApiFault.refuse("Conflict: terminated by other getUpdates request", 409), "getUpdates", times=None
+        BotApiFault.refuse("Conflict: can't use getUpdates method while webhook is active", 409),
+        "getUpdates",
+        times=RIVAL_CONFLICTS,
     )
-    with pytest.raises(TelegramConflict, match="this bot token"):
-        await harness.build_poller(conflict_seconds=0.0).run()
+    async with harness.run_poller() as poller:
+        assert "webhook" in await harness.wait_for_alert()
+        assert not poller.watch.is_fetching()
+
+
+async def test_admins_hear_of_a_long_wait_that_telegram_asks_for(harness: PollerHarness):
+    harness.api.inject_fault(BotApiFault.flood(3600), "getUpdates")
+    async with harness.run_poller() as poller:
+        assert "60 minutes" in await harness.wait_for_alert()
+        assert not poller.watch.is_fetching()
 
 
 async def test_a_token_telegram_does_not_know_ends_it(harness: PollerHarness):
@@ -141,10 +184,7 @@ async def test_while_the_disk_is_full_nothing_is_acknowledged_and_admins_are_not
     for _ in range(20):
         harness.api.person(7).send(big)
     async with harness.run_poller():
-        while not harness.alerts:
-            harness.changed.clear()
-            await harness.changed.wait()
-        assert "cannot store" in harness.alerts[0]
+        assert "cannot store" in await harness.wait_for_alert()
         assert await harness.load_rows() == []
         assert len(harness.api.calls_of("getUpdates")) == 1
         async with harness.database.transaction() as tx:
@@ -163,50 +203,17 @@ async def test_beyond_the_bound_messages_are_not_taken_but_answered(harness: Pol
     assert [shape for _, shape in await harness.load_rows()] == ["text"] * 20 + ["overflow"] * 2
 
 
-async def test_two_programs_that_share_the_updates_are_distinguished_from_a_passing_conflict(
-    harness: PollerHarness,
-):
-    conflict = BotApiFault.refuse("Conflict: terminated by other getUpdates request", 409)
-    ann = harness.api.person(7)
-
-    async def quarrel() -> None:
-        for count in range(1, 1000):  # every other poll succeeds, with an update
-            harness.api.inject_fault(conflict, "getUpdates")
-            ann.send("mine")
-            await harness.wait_for_updates(count)
-
-    async with asyncio.TaskGroup() as tasks:
-        quarrelling = tasks.create_task(quarrel())
-        with pytest.raises(TelegramConflict, match="this bot token"):
-            await harness.build_poller(conflict_seconds=0.6).run()
-        quarrelling.cancel()
-    assert harness.stored_count
-
-
-async def test_conflicts_as_replicas_take_turns_in_leading_do_not_end_it(harness: PollerHarness):
-    poller = harness.build_poller(conflict_seconds=0.6)
-    began_at = time.monotonic()
-    while time.monotonic() < began_at + 1.2:
-        harness.api.inject_fault(BotApiFault.refuse("Conflict: terminated", 409), "getUpdates")
+async def test_conflicts_as_replicas_take_turns_in_leading_alarm_nobody(harness: PollerHarness):
+    poller = harness.build_poller(is_replica=True)
+    for count in range(1, 3 + RIVAL_CONFLICTS):
+        harness.api.inject_fault(CONFLICT, "getUpdates")
         harness.api.person(7).send("hello")
-        count = harness.stored_count + 1
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(poller.run())
             await harness.wait_for_updates(count)
             running.cancel()
-
-
-async def test_conflicts_that_have_passed_are_forgotten(harness: PollerHarness):
-    conflict = BotApiFault.refuse("Conflict: terminated by other getUpdates request", 409)
-    poller = harness.build_poller(conflict_seconds=0.05)
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(poller.run())
-        for count in (1, 2):
-            harness.api.inject_fault(conflict, "getUpdates")
-            harness.api.person(7).send("mine")
-            await harness.wait_for_updates(count)
-            await asyncio.sleep(0.06)
-        running.cancel()
+    assert harness.alerts == []
+    assert poller.watch.is_fetching()
 
 
 async def test_a_webhook_that_cannot_be_taken_away_at_once_is_tried_again(harness: PollerHarness):

@@ -1,0 +1,83 @@
+"""Judges whether messages are fetched, and tells admins in the chat what keeps them away.
+
+Sending works meanwhile, and an owner reads Telegram rather than logs.
+"""
+
+import math
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from telegram.error import Conflict
+
+from bot.telegram.client import POLL_SECONDS
+
+RIVAL_CONFLICTS = 3
+RIVAL_SECONDS = 120.0
+"""So many conflicts within this time are another program; one may be a gateway that has just ended."""
+
+LONG_FLOOD_SECONDS = 60.0  # admins hear of a longer one
+_REPEAT_SECONDS = 3600.0
+
+_RIVAL = (
+    "Another program fetches messages with my bot token, so some of them never reach me. "
+    "Stop it, or give one of the two its own bot."
+)
+_WEBHOOK = (
+    "Somebody sets a webhook for my bot again and again, so messages reach me late or never. "
+    "Stop that program, or have @BotFather give me a new token."
+)
+
+
+class PollWatch:
+    """Hears of every poll; `alert_admins` notifies admins without the database."""
+
+    def __init__(self, alert_admins: Callable[[str], Awaitable[None]]) -> None:
+        self._alert_admins = alert_admins
+        self._last_poll_at = time.monotonic()  # Telegram has just answered getMe
+        self._flood_ends_at = -math.inf
+        self._conflicts: deque[float] = deque(maxlen=RIVAL_CONFLICTS)
+        self._alerted_at: dict[str, float] = {}  # by what was said
+
+    def is_fetching(self) -> bool:
+        """Whether a message sent now is fetched by us: a poll ended lately, and nothing holds up the next."""
+        now = time.monotonic()
+        has_recent_poll = now - self._last_poll_at < 2 * POLL_SECONDS
+        return has_recent_poll and now >= self._flood_ends_at and not self._has_rival(now)
+
+    def forget_conflicts(self) -> None:
+        """What ended the last run was perhaps another replica."""
+        self._conflicts.clear()
+
+    def note_success(self) -> None:
+        self._last_poll_at = time.monotonic()
+
+    async def note_flood(self, seconds: float) -> None:
+        """Telegram wants no poll for so long."""
+        if seconds >= LONG_FLOOD_SECONDS:
+            self._flood_ends_at = time.monotonic() + seconds
+            await self._alert(
+                f"Telegram lets me fetch no messages for {seconds / 60:.0f} minutes. They wait there, "
+                "and I answer them then."
+            )
+
+    async def note_conflict(self, error: Conflict) -> None:
+        """Polls that succeed in between change nothing: two programs share the updates."""
+        now = time.monotonic()
+        self._conflicts.append(now)
+        if self._has_rival(now):
+            await self._alert(_WEBHOOK if is_about_webhook(error) else _RIVAL)
+
+    def _has_rival(self, now: float) -> bool:
+        return len(self._conflicts) == RIVAL_CONFLICTS and now - self._conflicts[0] < RIVAL_SECONDS
+
+    async def _alert(self, line: str) -> None:
+        now = time.monotonic()
+        if now - self._alerted_at.get(line, -math.inf) >= _REPEAT_SECONDS:
+            self._alerted_at[line] = now
+            await self._alert_admins(line)
+
+
+def is_about_webhook(error: Conflict) -> bool:
+    """Whether a webhook is in the way, not another poll."""
+    return "webhook" in str(error).lower()
