@@ -42,7 +42,7 @@ _HOST = (
 )
 _PATH_MARK = re.compile("[/?#]")
 _BARE_HOST = re.compile(_HOST, re.IGNORECASE)
-_HOST_AND_PATH = re.compile(rf"(?:[^\s/?#@]{{1,200}}@)?{_HOST}[/?#]", re.IGNORECASE)
+_HOST_AND_PATH = re.compile(rf"(?:[^\s/?#@]{{1,200}}@)?{_HOST}[/\\?#]", re.IGNORECASE)
 _HOST_IN_TEXT = re.compile(rf"(?<![\w@.-]){_HOST}[/?#](?=\S*\w)", re.IGNORECASE)
 _NAME_WORD = re.compile(r"[a-z]+|[A-Z](?:[A-Z]*(?![a-z])|[a-z]+)")
 _ADDRESS_WORD = re.compile(
@@ -112,7 +112,7 @@ def _list_inside(text: str) -> Iterator[str]:
         end = stop
         yield _strip_closers(text[start:stop])
     rest.append(text[end:])
-    if _has_hidden_scheme(" ".join(rest)):
+    if _has_hidden_address(" ".join(rest)):
         yield text
 
 
@@ -139,14 +139,16 @@ def _strip_closers(address: str) -> str:
     return address
 
 
-def _has_hidden_scheme(text: str) -> bool:
-    readings = {
-        _LINE_BREAKS.sub("", text),
-        unquote(text),
+def _has_hidden_address(text: str) -> bool:
+    """Whether a text has one once it is decoded; without line breaks words may look like a host."""
+    decoded = {
+        unquote(unquote(text)),
         html.unescape(text),
         _JSON_ESCAPE.sub(lambda escape: escape[2] or chr(int(escape[1], 16)), text),
-    }
-    return any(_SCHEME_END.search(reading) for reading in readings - {text})
+    } - {text}
+    if any(_SCHEME_END.search(reading) for reading in {*decoded, _LINE_BREAKS.sub("", text)} - {text}):
+        return True
+    return any(True for reading in decoded for _ in _find_spans(reading))
 
 
 def _is_address_name(name: str) -> bool:
