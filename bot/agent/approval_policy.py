@@ -33,6 +33,10 @@ ASKED_AFTER_EARLIER_TEXT = translatable(
     "What I read for you earlier is still part of this chat, and could have told me to do this. "
     "/new leaves it behind."
 )
+ASKED_AFTER_MANY = translatable(
+    "I have opened several addresses that one text from outside named. Which ones I choose could tell "
+    "its writer something about this chat."
+)
 NEW_ADDRESS = translatable(
     "The address at {host} is new: you did not write it, and it was in nothing that I read."
 )
@@ -85,13 +89,16 @@ def assess(tool: Tool, arguments: Mapping[str, Any], taint: TaintState) -> CallV
     """
     if taint.origins:
         changes = tool.changes and not tool.rule.only_reads
-        new_addresses = _find_new_addresses(tool, arguments, taint)
+        addresses = _list_addresses(tool, arguments)
+        new_addresses = _find_new_addresses(addresses, taint)
         if new_addresses and taint.is_turn_tainted and not changes:
             return DenyCall("address", URL_NOT_KNOWN)
         if new_addresses or (changes and taint.origins - {tool.name}):
             reason = ASKED_AFTER_OUTSIDE_TEXT if taint.is_turn_tainted else ASKED_AFTER_EARLIER_TEXT
             host = _find_host(new_addresses)
             return RequireApproval(reason, tool.rule.who, None, host, taint.origins)
+        if taint.has_chosen_many([address for address in addresses if isinstance(address, str)]):
+            return RequireApproval(ASKED_AFTER_MANY, tool.rule.who, None)
     condition = tool.rule.when
     if tool.rule.ask == "never" or not _is_met(condition, arguments):
         return AllowCall()
@@ -126,11 +133,15 @@ def _find_host(new_addresses: Iterable[object]) -> str | None:
     return host[:MAX_HOST_CHARS] if host else None
 
 
-def _find_new_addresses(tool: Tool, arguments: Mapping[str, Any], taint: TaintState) -> list[object]:
-    """The addresses that neither a person wrote nor stood in what was read; of very many, some."""
+def _list_addresses(tool: Tool, arguments: Mapping[str, Any]) -> list[object]:
+    """The addresses that a call could open; of very many, some."""
     if tool.opens is None and not tool.source:
         return []  # what is built in and says that it opens nothing does not
-    addresses = list(islice(list_addresses(arguments, tool.opens), MAX_ADDRESSES + 1))
+    return list(islice(list_addresses(arguments, tool.opens), MAX_ADDRESSES + 1))
+
+
+def _find_new_addresses(addresses: list[object], taint: TaintState) -> list[object]:
+    """Those that neither a person wrote nor stood in what was read; of very many, all."""
     if len(addresses) > MAX_ADDRESSES:
         return addresses
     return [

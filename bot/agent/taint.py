@@ -6,16 +6,27 @@ approval_policy bounds what the model may do meanwhile.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
+from bot.agent.argument_urls import MAX_ADDRESSES, list_addresses
 from bot.agent.history import IMAGE_PLACEHOLDER
 from bot.agent.prompt import has_data_block, is_notes_message, is_summary_message, strip_data_marks
-from bot.agent.urls import find_urls_in_text, is_address_in_text, is_url_prefix_in_text, normalize_url
+from bot.agent.urls import (
+    extract_host,
+    find_urls_in_text,
+    is_address_in_text,
+    is_url_prefix_in_text,
+    normalize_url,
+)
 from bot.domain import Message, ToolCall, ToolResult
 from tools.base import Tool
 
 _TOOL_OUTCOMES = frozenset({"ok", "error"})  # of all other outcomes the gateway wrote the text
+
+MAX_CHOSEN = 3  # addresses of one site, brought by one text of strangers, that are opened unasked
 
 FROM_MESSAGES = ""
 """The origin of strangers' text that no result of a tool brought."""
@@ -36,6 +47,7 @@ class TaintState:
     turn_origins: what brought text of strangers into this turn, by the names of tools.
     history_origins: what brought such text into the prompt before this turn.
     texts: texts whose URLs may be opened.
+    opened: addresses in the arguments of calls that ran.
     results: result texts whose URLs may be opened, each with the arguments of its call: a URL that the result
         only repeats from them does not count.
     """
@@ -43,6 +55,7 @@ class TaintState:
     turn_origins: frozenset[str] = frozenset()
     history_origins: frozenset[str] = frozenset()
     texts: list[str] = field(default_factory=list)
+    opened: frozenset[str] = frozenset()
     results: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -61,8 +74,27 @@ class TaintState:
         # The gateway's own error texts only repeat what the model sent.
         if is_outside or result.outcome == "ok":
             self.results.append((result.text, _strip_opened_url(tool, result.call.arguments)))
+            self.opened |= _find_opened(tool, result.call.arguments)
         if is_outside and _can_mislead(tool, result.text):
             self.turn_origins |= {result.call.name}
+
+    def has_chosen_many(self, addresses: Collection[str]) -> bool:
+        """Whether one text of strangers brought more than MAX_CHOSEN of the addresses of a site.
+
+        With these, of all that were opened: which of them are could tell that site what the model knows.
+        """
+        if not addresses:
+            return False
+        opened = {*self.opened, *addresses}
+        for text in self.texts:
+            if not has_data_block(text):
+                opened -= find_urls_in_text(opened, text)
+        sites = {_find_site(address) for address in addresses}
+        for text in (*filter(has_data_block, self.texts), *(text for text, _ in self.results)):
+            chosen = Counter(map(_find_site, find_urls_in_text(opened, text)))
+            if any(chosen[site] > MAX_CHOSEN for site in sites):
+                return True
+        return False
 
     def knows_address(self, address: str) -> bool:
         """Whether the address was read; one that a result only repeats from its own call does not count.
@@ -115,6 +147,20 @@ def _can_mislead(tool: Tool | None, text: str) -> bool:
     return not tool.trusted and has_free_text(strip_data_marks(text), tool.input_schema.get("properties", ()))
 
 
+def _find_opened(tool: Tool | None, arguments: str) -> frozenset[str]:
+    """The addresses in the arguments of a call that ran."""
+    if tool is None:
+        return frozenset()
+    addresses = islice(list_addresses(json.loads(arguments), tool.opens), MAX_ADDRESSES)
+    return frozenset(address for address in addresses if isinstance(address, str))
+
+
+def _find_site(address: str) -> str:
+    """The last two labels of an address's host: who owns them names all hosts below."""
+    host = extract_host(address) or ""
+    return ".".join(host.partition(":")[0].split(".")[-2:])
+
+
 def _is_repeated(address: str, arguments: str) -> bool:
     """Whether the arguments of a call contain the address."""
     if normalize_url(address) is None:
@@ -156,8 +202,7 @@ def build_taint_state(
         if message.role == "user":
             taint_state.texts.append(message.text)
         elif message.role == "tool":
-            arguments = _list_unopened(call, message.text, tools)
-            taint_state.results.append((message.text, arguments))
+            _add_earlier_result(taint_state, call, message.text, tools)
     if continues_answer:
         taint_state.turn_origins |= taint_state.history_origins
     return taint_state
@@ -171,13 +216,17 @@ def _is_from_outside(message: Message) -> bool:
     return has_image or has_data_block(message.text)
 
 
-def _list_unopened(call: ToolCall | None, result: str, tools: Mapping[str, Tool]) -> str:
-    """The arguments of an earlier turn's call, without the URL it opened if it ran."""
-    if call is None:
-        return ""
-    if not has_data_block(result):  # it may not have run, and the result may be a refusal that repeats them
-        return call.arguments
-    return _strip_opened_url(tools.get(call.name), call.arguments)
+def _add_earlier_result(
+    taint_state: TaintState, call: ToolCall | None, text: str, tools: Mapping[str, Tool]
+) -> None:
+    """Count in a result of an earlier turn, whose URLs may be opened but for those of the call itself."""
+    if call is None or not has_data_block(text):
+        # It may not have run, and the result may be a refusal that repeats the arguments.
+        taint_state.results.append((text, call.arguments if call is not None else ""))
+        return
+    tool = tools.get(call.name)
+    taint_state.opened |= _find_opened(tool, call.arguments)
+    taint_state.results.append((text, _strip_opened_url(tool, call.arguments)))
 
 
 def _strip_opened_url(tool: Tool | None, arguments: str) -> str:

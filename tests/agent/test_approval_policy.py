@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from bot.agent.approval_policy import (
     ANY_ARGUMENTS,
     ASKED_AFTER_EARLIER_TEXT,
+    ASKED_AFTER_MANY,
     ASKED_AFTER_OUTSIDE_TEXT,
     ASKED_BY_ARGUMENTS,
     ASKED_BY_RULE,
@@ -301,6 +302,44 @@ def test_a_url_that_a_result_only_repeats_from_its_call_is_not_opened(
     assert assess(opens, {"url": leaked_url}, taint) == DenyCall("address", URL_NOT_KNOWN)
     is_known = outcome == "ok" or (brings_outside and outcome == "error")
     assert (assess(opens, {"url": "https://help.example/zones"}, taint) == AllowCall()) == is_known
+
+
+def test_which_of_a_strangers_addresses_are_opened_is_asked_about_after_three():
+    opens = make_tool(opens="url", outside=True, name="fetch")
+    page = "\n".join(
+        f"https://d{number}.evil.example/d/{number} https://{number}.example/" for number in range(9)
+    )
+    turn = (
+        Message("assistant", calls=(ToolCall("a", "fetch", '{"url": "https://start.example/"}'),)),
+        Message("tool", build_data_block("result of fetch", page), call_id="a"),
+        Message("assistant", "Well."),
+    )
+    own = Message("user", "look at https://d8.evil.example/d/8 too")
+    taint = build_taint_state((*turn, own), (own,), {"fetch": opens})
+    for number in (4, 7, 1):
+        url = f"https://d{number}.evil.example/d/{number}"
+        assert assess(opens, {"url": url}, taint) == AllowCall()
+        taint.add_result(
+            opens, replace(make_result("Nothing."), call=ToolCall("b", "fetch", json.dumps({"url": url})))
+        )
+    verdict = assess(opens, {"url": "https://d0.evil.example/d/0"}, taint)
+    assert verdict == RequireApproval(ASKED_AFTER_MANY, "asker", None)
+    assert assess(opens, {"url": "https://d8.evil.example/d/8"}, taint) == AllowCall()
+    assert assess(opens, {"url": "https://7.example/"}, taint) == AllowCall()
+    later = Message("user", "and?")
+    past = [
+        message
+        for number in (4, 7, 1)
+        for message in (
+            Message(
+                "assistant",
+                calls=(ToolCall("c", "fetch", f'{{"url": "https://d{number}.evil.example/d/{number}"}}'),),
+            ),
+            Message("tool", build_data_block("result of fetch", "Nothing."), call_id="c"),
+        )
+    ]
+    taint = build_taint_state((*turn, own, *past, later), (later,), {"fetch": opens})
+    assert assess(opens, {"url": "https://d0.evil.example/d/0"}, taint) == verdict
 
 
 def test_a_url_that_was_opened_may_be_opened_again_from_its_page():
