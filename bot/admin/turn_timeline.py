@@ -17,9 +17,12 @@ MAX_PARTS = 10
 INTERVAL_KINDS: Mapping[str, BarKind] = {
     "intake": "own",
     "lane_wait": "wait",
+    "starting": "own",
+    "preflight": "canvas",
     "seat_wait": "wait",
     "first_canvas": "canvas",
     "further_canvases": "more",
+    "failed_calls": "fault",
     "tools": "tool",
     "approval_wait": "person",
     "telegram": "task",

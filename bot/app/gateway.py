@@ -158,7 +158,7 @@ class Gateway:
             tasks.create_task(self._set_menus(admin_languages), name="menus")
             tasks.create_task(self._update_group_sight(), name="group sight")
             tasks.create_task(first_admin_link.run(), name="first admin link")
-            tasks.create_task(self.cache_warmup.run(), name="cache warm-up")
+            tasks.create_task(self._warm_cache(), name="cache warm-up")
             log.info("ready: fetching messages from Telegram", extra={"action": "app.ready"})
 
     async def _set_menus(self, admin_languages: Mapping[int, str]) -> None:
@@ -170,6 +170,11 @@ class Gateway:
         """Ask behind the first poll what the bot sees in each of its groups."""
         await self.intake.has_begun.wait()
         await self.group_sight.update_all()
+
+    async def _warm_cache(self) -> None:
+        """Connect first: the call waits for a seat and not for an import, as its row says."""
+        await self.model.connect()
+        await self.cache_warmup.run()
 
     async def _load_late_libraries(self) -> None:
         """Import what answers need behind the first poll, so that neither that nor a message waits."""

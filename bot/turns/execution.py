@@ -52,6 +52,7 @@ class TurnDependencies:
 
     `routes`: the endpoints that answer.
     `context_for`: builds a tool's context from the request, the call's id, and the call's position among all.
+    `prepare_model`: loads what calls need, once.
     `preflight`: asks the endpoint what a turn needs to know before it begins, about the texts to answer.
     `policy_dependencies`: decide which tool calls run.
     `turn_seconds`: bound the work of one turn.
@@ -63,6 +64,7 @@ class TurnDependencies:
     channel_for: ChannelFactory
     context_for: Callable[[TurnRequest, str, str], ToolContext]
     config: TurnConfig
+    prepare_model: Callable[[], Awaitable[object]]
     preflight: Callable[[PreflightRequest, Sequence[str]], Awaitable[PreflightResult]]
     policy_dependencies: ToolPolicyDependencies
     turn_seconds: float
@@ -98,6 +100,8 @@ class TurnExecution:
 
         A prompt too long for the endpoint is built again with less history.
         """
+        with self._handle.timer.measure("starting"):
+            await self._dependencies.prepare_model()
         budget = self._dependencies.config.prompt_budget
         for attempt in range(MAX_PROMPT_ATTEMPTS):
             failed_call = await self._run_loop(budget >> attempt)
@@ -159,8 +163,7 @@ class TurnExecution:
 
     async def _ask_endpoint(self, preflight_request: PreflightRequest) -> PreflightResult:
         texts = [prompt.strip_files(text) for text in self._turn_request.texts]
-        # The endpoint's judgement takes a canvas; counting tokens takes none, and hardly any time.
-        with self._handle.timer.measure("first canvas"):
+        with self._handle.timer.measure("preflight"):
             return await self._dependencies.preflight(preflight_request, texts)
 
     async def _start_loop(self, tx: Transaction, turn: PreparedTurn, now: float) -> LoopEvent | None:

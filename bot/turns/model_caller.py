@@ -6,6 +6,7 @@ ask, and what to make of the reply.
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
@@ -236,11 +237,14 @@ class ModelCaller:
         self, request: ModelRequest, handle: TurnHandle, channel: Channel, on_cut: Callable[[Reply], None]
     ) -> Reply | CallFailed | TimeoutError:
         queue_notice = _SeatQueueNotice(lambda: self._model.queue_position(request.lane), channel)
+        seat_at: float | None = None
         try:
             with handle.timer.measure("seat wait") as switch_to:
                 async with handle.deadline() as start_clock:
 
                     def on_seat() -> None:
+                        nonlocal seat_at
+                        seat_at = time.time()
                         queue_notice.close()
                         start_clock()
                         switch_to("first canvas")
@@ -250,7 +254,11 @@ class ModelCaller:
                         switch_to("further canvases")  # what is shown is never the last of it
 
                     return await self._model.call(request, on_block, on_seat, on_cut)
-        except (CallFailed, TimeoutError) as failed:
+        except TimeoutError as timed_out:
+            return timed_out
+        except CallFailed as failed:
+            if seat_at is not None:
+                handle.timer.add_span(Span("failed calls", seat_at, time.time()))
             return failed
         finally:
             queue_notice.close()

@@ -15,9 +15,12 @@ from typing import Literal, get_args
 IntervalKind = Literal[
     "intake",
     "lane wait",
+    "starting",
+    "preflight",
     "seat wait",
     "first canvas",
     "further canvases",
+    "failed calls",
     "tools",
     "approval wait",
     "Telegram",
@@ -28,11 +31,13 @@ IntervalKind = Literal[
 INTERVAL_ORDER: tuple[IntervalKind, ...] = get_args(IntervalKind)
 """All kinds, in the order in which reports list them."""
 
-# "further canvases" comes first: what a killed process was doing is stored from before it saw a first block.
+# "failed calls" comes first, for a call has failed only in the end. Then "further canvases": what a killed
+# process was doing is stored from before it saw a first block.
 # "seat wait" and "back-off" come before "Telegram", which only shows a status line meanwhile. "down" comes
 # before the waits that are read from rows: without a process nothing waits.
 _PRECEDENCE: tuple[IntervalKind, ...] = (
-    *("further canvases", "first canvas", "tools", "seat wait", "back-off", "Telegram", "down"),
+    *("failed calls", "further canvases", "first canvas", "preflight", "starting", "tools", "seat wait"),
+    *("back-off", "Telegram", "down"),
     *("approval wait", "lane wait", "intake", "own"),
 )
 _RANK = {kind: rank for rank, kind in enumerate(_PRECEDENCE)}
@@ -42,9 +47,12 @@ INTERVAL_DESCRIPTIONS: Mapping[IntervalKind, str] = {
     "lane wait": (
         "an earlier message of the chat is answered, or the rest of an album or a long paste is awaited"
     ),
+    "starting": "what answers need is loaded, after a start",
+    "preflight": "the endpoint is asked about the message, or counts its tokens, before the turn begins",
     "seat wait": "the call waits for a free place at the model",
-    "first canvas": "the prompt is read and the first 256 tokens are made",
+    "first canvas": "until the first 256 tokens: the server's queue, the prompt, the canvas",
     "further canvases": "the rest of the reply is made, 256 tokens at a time",
+    "failed calls": "model calls that came to nothing",
     "tools": "tools run, or sound is put into words",
     "approval wait": "a person is asked",
     "Telegram": "files are fetched and the answer is sent, at the pace Telegram allows",

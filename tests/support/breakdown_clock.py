@@ -20,9 +20,12 @@ KINDS = (
     *(
         "intake",
         "lane_wait",
+        "starting",
+        "preflight",
         "seat_wait",
         "first_canvas",
         "further_canvases",
+        "failed_calls",
         "tools",
         "approval_wait",
         "telegram",

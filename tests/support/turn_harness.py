@@ -221,6 +221,7 @@ class TurnHarness:
                 channel_for=self._channel_for,
                 context_for=self._context_for,
                 config=self._build_config(),
+                prepare_model=lambda: asyncio.sleep(0),
                 preflight=self.run_preflight,
                 policy_dependencies=ToolPolicyDependencies(
                     self.approvals, self._is_granted, self.max_calls, self.suspended_tools.__contains__

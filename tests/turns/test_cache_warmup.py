@@ -222,7 +222,7 @@ async def test_a_row_a_kill_left_open_is_closed_at_the_next_start(tmp_path: Path
     async with running_gateway(tmp_path, database_url=address) as gateway:
         gateway.ann.send("/id")
         await gateway.wait_for_texts(1)
-    assert (await harness.load_rows("outcome", "error"))[0] == ("failed", "the process ended")
+    assert (await harness.load_rows("outcome", "error"))[0] == ("cancelled", "the process ended")
 
 
 def test_requests_are_the_head_of_a_turn(database: Database) -> None:

@@ -86,7 +86,7 @@ async def test_calls_of_a_process_that_is_gone_are_closed_and_no_others(
     await CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS, life=4).open(replace(NEW_CALL, turn=1))
     async with database.transaction() as tx:
         await calls.abandon_calls_without_turn(tx, [3], now=9.0)
-    lost = ("failed", "the process ended", None)
+    lost = ("cancelled", "the process ended", None)
     assert await load_rows(database) == [(None, None, None), lost, lost, (None, None, None)]
     async with database.transaction() as tx:
         await calls.abandon_calls_without_turn(tx, now=9.0)

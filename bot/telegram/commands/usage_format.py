@@ -61,9 +61,12 @@ _NO_CALLS = translatable("Model calls: none")
 _INTERVAL_LABELS = {
     "intake": translatable("{time} to store it"),
     "lane_wait": translatable("{time} behind earlier messages"),
+    "starting": translatable("{time} to load what answers need"),
+    "preflight": translatable("{time} to look at the message"),
     "seat_wait": translatable("{time} waiting for the model"),
     "first_canvas": translatable("{time} for the first canvas"),
     "further_canvases": translatable("{time} for further canvases"),
+    "failed_calls": translatable("{time} for calls that failed"),
     "tools": translatable("{time} for tools"),
     "approval_wait": translatable("{time} waiting for your answer"),
     "telegram": translatable("{time} for Telegram"),

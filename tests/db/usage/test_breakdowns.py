@@ -18,7 +18,8 @@ MEASURED_SECONDS = {
     "telegram": 0.5,
     "own": 1.0,
 }
-SECONDS = dict.fromkeys(("lane_wait", "tools", "approval_wait", "back_off", "down"), 0.0) | MEASURED_SECONDS
+OTHERS = ("lane_wait", "starting", "preflight", "failed_calls", "tools", "approval_wait", "back_off", "down")
+SECONDS = dict.fromkeys(OTHERS, 0.0) | MEASURED_SECONDS
 
 
 async def insert_item(database: Database, update_id: int, state: str = "done", **changes: Any) -> int:

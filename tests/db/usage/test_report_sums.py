@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings, strategies
@@ -15,6 +15,7 @@ from bot.db.usage import counter_readings, report_sums, tool_sums
 from bot.db.usage.usage_sums import (
     DAY_SECONDS,
     ApprovalSums,
+    BreakdownColumn,
     CallSums,
     GroupBy,
     RetrySums,
@@ -184,7 +185,9 @@ async def test_turns_are_summed_with_their_accounts(database: Database, ledger: 
     sums = (await sum_turns(database))[None]
     assert (sums.turns, sums.thinking, sums.empty, sums.cut) == (3, 2, 1, 1)
     assert (sums.settled, sums.thinking_settled, sums.thinking_seconds) == (2, 1, 2.5)
-    assert sums.seconds == (3.75, 0.0, 0.0, 0.0, 3.0, 0.0, 0.0, 0.0, 0.25, 0.0, 0.0, 0.5)
+    seconds = dict(zip(get_args(BreakdownColumn), sums.seconds, strict=True))
+    known = {"whole": 3.75, "first_canvas": 3.0, "telegram": 0.25, "own": 0.5}
+    assert {name: value for name, value in seconds.items() if value} == known
     by_user = await sum_turns(database, group="user")
     assert (by_user[5].turns, by_user[6].turns, by_user[6].settled) == (2, 1, 0)
     assert set(await sum_turns(database, group="purpose")) == {None}
