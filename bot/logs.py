@@ -7,10 +7,12 @@ Owns the one handler of the process. Log with `log.info("update stored", extra={
 import contextlib
 import json
 import logging
+import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Literal, TextIO
 from urllib.parse import quote
 
@@ -40,6 +42,10 @@ _SILENCED = ("mcp", "client", "telegram")
 # It warns of each request that is no HTTP: a stranger could fill the log.
 _ERRORS_ONLY = "uvicorn"
 
+_JOURNAL_PRIORITIES = MappingProxyType(
+    {"DEBUG": "<7>", "INFO": "<6>", "WARNING": "<4>", "ERROR": "<3>", "CRITICAL": "<2>"}
+)
+
 _bound_fields: ContextVar[dict[str, Any] | None] = ContextVar("bound", default=None)
 _STANDARD_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {
     "message",
@@ -64,13 +70,16 @@ def configure(
     format: Literal["text", "json"] = "text",
     secrets: Iterable[str] = (),
     stream: TextIO | None = None,
+    journal: str = "",
 ) -> None:
     """Send all records of the process to `stream` (None: stderr) without `secrets`.
 
-    A second call replaces the first.
+    `journal`: what systemd has put into JOURNAL_STREAM. A second call replaces the first.
     """
     handler = _Handler(stream or sys.stderr)
     handler.setFormatter((_JsonFormatter if format == "json" else _TextFormatter)(secrets))
+    if _is_journal(handler.stream, journal):
+        handler.priorities = _JOURNAL_PRIORITIES
     root = logging.getLogger()
     root.handlers = [existing for existing in root.handlers if not isinstance(existing, _Handler)]
     root.addHandler(handler)
@@ -81,6 +90,15 @@ def configure(
     for name in _SILENCED:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     logging.captureWarnings(capture=True)
+
+
+def _is_journal(stream: TextIO, journal: str) -> bool:
+    """Whether systemd has connected this stream to journald."""
+    try:
+        status = os.fstat(stream.fileno())
+    except (OSError, ValueError, AttributeError):
+        return False
+    return journal == f"{status.st_dev}:{status.st_ino}"
 
 
 def announce(text: str) -> None:
@@ -98,7 +116,16 @@ def hide_secrets(secrets: Iterable[str]) -> None:
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """The process's one handler: puts the bound fields on each record, in the task that made it."""
+    """The process's one handler: puts the bound fields on each record, in the task that made it.
+
+    `priorities`: what journald reads before each line, by level; empty: somebody else reads them.
+    """
+
+    priorities: Mapping[str, str] = MappingProxyType({})
+
+    def format(self, record: logging.LogRecord) -> str:
+        prefix = self.priorities.get(record.levelname, "")
+        return "\n".join(prefix + line for line in super().format(record).split("\n"))
 
     def handle(self, record: logging.LogRecord) -> bool:
         record.bound = _bound_fields.get() or {}

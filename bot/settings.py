@@ -452,3 +452,8 @@ def format_example(name: str) -> str:
     field = Settings.model_fields[name]
     value = field.examples[0] if field.examples else field.default
     return f"{name.upper()}={value}"
+
+
+def find_journal() -> str:
+    """Return by which device and number systemd names the stream that journald reads, "" without one."""
+    return os.environ.get("JOURNAL_STREAM", "")  # noqa: TID251

@@ -5,8 +5,10 @@ import contextlib
 import io
 import json
 import logging
+import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,6 +47,20 @@ def test_a_line_for_people_has_time_level_action_fields_and_message() -> None:
         r"intake\.stored update_id=7 \| update 7 stored\n",
         stream.getvalue(),
     )
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_lines_for_the_journal_have_their_priority(log_format: Any, tmp_path: Path) -> None:
+    with (tmp_path / "journal").open("w+") as stream:
+        status = os.fstat(stream.fileno())
+        logs.configure("INFO", log_format, stream=stream, journal=f"{status.st_dev}:{status.st_ino}")
+        log = logging.getLogger("bot.test")
+        log.info("one")
+        log.error("two", exc_info=ValueError("three\nfour"))
+        stream.seek(0)
+        first, *others = stream.read().splitlines()
+    assert first.startswith("<6>")
+    assert all(line.startswith("<3>") for line in others)
 
 
 def test_what_the_owner_has_to_see_is_logged_at_any_level() -> None:

@@ -116,7 +116,7 @@ def setup(
 )
 def run(env_file: EnvFile = ENV_FILE) -> Work:
     """Run the gateway until SIGTERM or Ctrl-C; neither loses anything. A second Ctrl-C exits at once."""
-    from bot.settings import list_ignored_names, load_settings
+    from bot.settings import find_journal, list_ignored_names, load_settings
 
     settings = load_settings(env_file)  # before the slow imports, so that a wrong setting is reported at once
 
@@ -127,7 +127,7 @@ def run(env_file: EnvFile = ENV_FILE) -> Work:
     from bot.cli.exposure import describe_open_file, hide_memory
 
     hide_memory()
-    logs.configure(settings.log_level, settings.log_format, settings.list_secrets())
+    logs.configure(settings.log_level, settings.log_format, settings.list_secrets(), journal=find_journal())
     for line in list_ignored_names(env_file):
         logging.getLogger(__name__).warning("%s", line, extra={"action": "settings.ignored"})
     if (warning := describe_open_file(env_file)) is not None:

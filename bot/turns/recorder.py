@@ -3,6 +3,7 @@
 What an event produced is one transaction, closed call included, retried until the database can be written.
 """
 
+import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,9 @@ CUT_NOTICE = translatable(
 )
 CONTINUE_PREFIX = "more:"
 """The callback data of a Continue button: this, and the id of the turn whose answer is to continue."""
+
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +229,15 @@ class TurnRecorder:
                     await self._store_end(tx, ending, rendered, first_send, now=now)
 
         await retry_until_available(write)
+        first_item = self._request.items[0]
+        fields = {
+            "action": "turn.ended",
+            "turn": self._turn.id,
+            "chat": self._request.lane.chat,
+            "seconds": round(time.time() - first_item.received_at, 2),
+            "ending": ending,
+        }
+        log.info("a turn has ended", extra=fields)
 
     def find_links(self) -> AnswerLinks:
         """Which links of the answer are real, by what is stored of the turn up to now."""

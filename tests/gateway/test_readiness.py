@@ -89,3 +89,15 @@ async def test_a_second_gateway_with_a_new_database_ends_and_takes_no_messages(t
         harness.ann.send("Hello again")
         await harness.wait_for_texts(2)
     assert not any("Another program" in text for text in harness.texts())
+
+
+async def test_each_turn_is_a_line_of_the_log_without_words(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    caplog.set_level("INFO")
+    async with open_harness(tmp_path) as harness, harness.run():
+        harness.ann.send("Hello, lighthouse")
+        await harness.wait_for_texts()
+        await harness.api.wait_until(harness.is_finished)
+    [line] = [vars(record) for record in caplog.records if vars(record).get("action") == "turn.ended"]
+    assert (line["chat"], line["ending"]) == (harness.ann.chat.id, "answered")
+    assert 0 <= line["seconds"] < 60
+    assert "lighthouse" not in caplog.text

@@ -137,7 +137,9 @@ class GatewayProcess:
         launch: Sequence[str] = (),
     ) -> None:
         folder.mkdir()
-        (folder / ".env").write_text("".join(f"{name.upper()}={value}\n" for name, value in settings.items()))
+        env_file = folder / ".env"
+        env_file.touch(0o600)
+        env_file.write_text("".join(f"{name.upper()}={value}\n" for name, value in settings.items()))
         self._api = api
         self._folder = folder
         self._fork_server = fork_server
