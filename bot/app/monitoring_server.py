@@ -1,6 +1,7 @@
 """Serves `/healthz`, `/metrics`, sign-ins and the admins' page; imports of each only what is served."""
 
 import contextlib
+import errno
 import importlib.metadata
 from collections.abc import AsyncIterator, Mapping
 
@@ -8,9 +9,13 @@ from bot.app.gateway import Gateway
 from bot.db.database_url import find_database_file
 from bot.db.engine import Database
 from bot.db.retry import retry_until_available
-from bot.errors import SettingsRefused
+from bot.errors import CanvasgramError, SettingsRefused
 from bot.llm.seats import Seats
 from bot.settings import Settings
+
+
+class PortBusy(CanvasgramError):
+    """Another program has HTTP_PORT, perhaps only for a moment: a start after it may succeed."""
 
 
 @contextlib.asynccontextmanager
@@ -56,7 +61,8 @@ async def serve_monitoring(
             try:
                 await stack.enter_async_context(server)
             except OSError as error:
-                raise SettingsRefused(
+                refusal = PortBusy if error.errno == errno.EADDRINUSE else SettingsRefused
+                raise refusal(
                     f"HTTP_PORT {settings.http_port} cannot be used ({error.strerror}). "
                     "Example: HTTP_PORT=8081"
                 ) from None

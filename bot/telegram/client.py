@@ -36,6 +36,7 @@ from bot.telegram.outcomes import (
     DeliverySuccess,
     UnknownDelivery,
     classify_error,
+    describe_transport_error,
 )
 
 POLL_SECONDS = 50
@@ -111,12 +112,15 @@ async def open_bot(token: str, api_url: str, stop: asyncio.Event) -> AsyncIterat
 async def _initialize_bot(bot: Bot, stop: asyncio.Event) -> bool:
     """Ask Telegram until it answers; False if `stop` is set before or meanwhile."""
     pause = _FIRST_PAUSE_SECONDS
+    reason = ""
     while not stop.is_set():
-        answered = await run_unless_stopped(stop, _try_initialize(bot), False)
-        if answered:
+        failure = await run_unless_stopped(stop, _try_initialize(bot), reason)
+        if not failure:
             return not stop.is_set()
-        if answered is None:
-            raise TelegramRefused("Telegram does not accept TELEGRAM_TOKEN. Ask @BotFather for it.")
+        if failure != reason:
+            reason = failure
+            host = httpx.URL(bot.base_url).host
+            _log.warning("Telegram at %s does not answer: %s", host, reason, extra={"action": "wire.away"})
         with suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await stop.wait()
@@ -143,17 +147,15 @@ async def run_unless_stopped(stop: asyncio.Event, call: Coroutine[Any, Any, T], 
     return calling.result()
 
 
-async def _try_initialize(bot: Bot) -> bool | None:
-    """Whether Telegram answers; None if it does not know the token."""
+async def _try_initialize(bot: Bot) -> str:
+    """Return why Telegram does not answer, "" if it does. Raises TelegramRefused."""
     try:
         await bot.initialize()
     except InvalidToken:
-        return None
+        raise TelegramRefused("Telegram does not accept TELEGRAM_TOKEN. Ask @BotFather for it.") from None
     except TelegramError as error:
-        # Some of these errors hold the token, so only the class is logged.
-        _log.warning("Telegram does not answer: %s", type(error).__name__, extra={"action": "wire.away"})
-        return False
-    return True
+        return describe_transport_error(error)
+    return ""
 
 
 def _build_request(

@@ -4,6 +4,9 @@ Pure; owns what Telegram's refusals mean, and translates every error of python-t
 """
 
 import datetime
+import os
+import socket
+import ssl
 from dataclasses import dataclass
 from typing import Literal
 
@@ -128,6 +131,21 @@ def _describe_error(error: TelegramError) -> str:
     if isinstance(cause, httpx.HTTPError):
         return type(cause).__name__
     return error.message[:_MAX_DETAIL_CHARS]
+
+
+def describe_transport_error(error: TelegramError) -> str:
+    """Return what is wrong between us and Telegram, such as `Connection refused`, without an address.
+
+    The text of the library, and that of httpx, may hold the token; the system's own does not.
+    """
+    reason: BaseException | None = error
+    while reason is not None:
+        if isinstance(reason, socket.gaierror | ssl.SSLError):
+            return str(reason.strerror)
+        if isinstance(reason, OSError) and reason.errno:
+            return os.strerror(reason.errno)
+        reason = reason.__cause__ or reason.__context__
+    return type(error.__cause__ or error).__name__
 
 
 def get_retry_after(error: RetryAfter) -> float:

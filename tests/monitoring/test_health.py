@@ -10,9 +10,10 @@ import httpx
 import pytest
 
 from bot.app import process
+from bot.app.monitoring_server import PortBusy
 from bot.db.engine import Database
 from bot.db.usage.ended import EndedWatcher
-from bot.errors import SettingsRefused, StoreUnavailable
+from bot.errors import StoreUnavailable
 from bot.http_server import serve
 from bot.monitoring.health import build_app
 from bot.monitoring.metrics import GatewayMetrics, GatewayState
@@ -168,5 +169,5 @@ async def test_a_port_in_use_is_one_clear_line(tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         async with open_harness(tmp_path, http_port=port) as gateway:
-            with pytest.raises(SettingsRefused, match=f"HTTP_PORT {port} cannot be used"):
+            with pytest.raises(PortBusy, match=f"HTTP_PORT {port} cannot be used"):
                 await process.run(gateway.settings, asyncio.Event())

@@ -1,5 +1,7 @@
 """What an error of the client says about the call: arrived, surely not, unknown, or refused."""
 
+import asyncio
+
 import httpx
 import pytest
 from telegram.error import (
@@ -13,7 +15,7 @@ from telegram.error import (
 )
 
 from bot.sim.telegram.server import BotApi
-from bot.telegram.client import create_bot
+from bot.telegram.client import create_bot, open_bot
 from bot.telegram.outcomes import (
     DeliveryFailure,
     DeliveryOutcome,
@@ -81,3 +83,14 @@ async def test_a_bot_api_server_on_this_machine_is_reached_without_the_proxy(mon
     api = BotApi()
     async with api.serve_on_loopback() as url, create_bot(api.token, url) as bot:
         assert bot.username
+
+
+async def test_telegram_away_at_the_start_is_told_once_with_host_and_reason(
+    caplog: pytest.LogCaptureFixture,
+):
+    stop = asyncio.Event()
+    asyncio.get_running_loop().call_later(1.0, stop.set)  # three attempts
+    async with open_bot("123:secret", "http://127.0.0.1:9", stop) as bot:
+        assert bot is None
+    [line] = caplog.messages
+    assert line == "Telegram at 127.0.0.1 does not answer: Connection refused"

@@ -8,11 +8,15 @@ from pathlib import Path
 
 from bot.errors import SettingsRefused, StoreReplaced, StoreUnavailable
 
+# The disk is not mounted yet, or read-only for a moment: waiting may mend it.
+_MOUNT_ERRORS = frozenset((errno.EROFS, errno.EIO, errno.ENODEV, errno.ENXIO, errno.ENOTCONN, errno.ESTALE))
+
 
 def make_private(file: Path) -> None:
     """Create `file` if needed, and let only its owner read it; SQLite gives its side files the same mode.
 
-    Raises SettingsRefused if this user can never write there, StoreUnavailable if the disk is full.
+    Raises SettingsRefused if this user can never write there, StoreUnavailable if the disk is full
+    or not mounted for writing.
     """
     with translate_file_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +50,8 @@ def build_file_check(file: Path) -> Callable[[], None]:
 def translate_file_errors(file: Path) -> Iterator[None]:
     """Say what to do where the system refuses to create or open this file of the database.
 
-    Raises SettingsRefused if this user can never write there, StoreUnavailable if the disk is full.
+    Raises SettingsRefused if this user can never write there, StoreUnavailable if the disk is full
+    or not mounted for writing.
     """
     try:
         yield
@@ -55,6 +60,11 @@ def translate_file_errors(file: Path) -> Iterator[None]:
             raise StoreUnavailable(
                 f"{file} cannot be written: its disk is full ({error.strerror}). "
                 "Free some space there, or set DATABASE_URL to a file elsewhere"
+            ) from error
+        if error.errno in _MOUNT_ERRORS:
+            raise StoreUnavailable(
+                f"{file} cannot be written ({error.strerror}). Mount its disk for writing, "
+                "or set DATABASE_URL to a file elsewhere"
             ) from error
         raise SettingsRefused(_explain_unwritable(file, error.strerror)) from None
 

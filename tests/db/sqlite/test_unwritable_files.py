@@ -31,13 +31,22 @@ def test_a_full_disk_is_told_with_what_to_do(
 
 
 @pytest.mark.parametrize("name", ["canvasgram.db", "canvasgram.db.lock"])
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM])
 def test_a_file_of_somebody_else_is_told_with_what_to_do(
     name: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     (tmp_path / name).touch()
     refuse_opening(monkeypatch, tmp_path / name, number)
     with pytest.raises(SettingsRefused, match=f"{name} cannot be written .* Let this user write"):
+        claim(tmp_path / "canvasgram.db")
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.ENOTCONN])
+def test_a_disk_that_is_not_mounted_for_writing_is_waited_for(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    refuse_opening(monkeypatch, tmp_path / "canvasgram.db", number)
+    with pytest.raises(StoreUnavailable, match="Mount its disk for writing"):
         claim(tmp_path / "canvasgram.db")
 
 
