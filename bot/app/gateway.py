@@ -133,7 +133,7 @@ class Gateway:
         await self.outage_log.wait_until_replaced()
         error = StoreReplaced(
             "The file of the database was removed or replaced under the running gateway, which stops now, so "
-            "that no more is lost. Put the right file back, then start it again."
+            "that no more is lost. Put a backup in its place with `canvasgram restore`, then start it again."
         )
         await self.best_effort_calls.alert_admins(self.access.list_admins(), str(error))
         raise error

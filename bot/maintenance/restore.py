@@ -156,21 +156,22 @@ async def _skip_overdue_jobs(tx: Transaction, now: float) -> int:
 
 def _replace_database(temporary_file: Path, file: Path, now: float) -> Path | None:
     """Move the new file to its place; returns where the replaced one is kept, if any. One rename decides."""
-    replaced_file = None
-    if file.exists() and file.stat().st_size:
-        stamp = f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%S.%fZ}"
-        replaced_file = file.with_name(f"{file.name}.before-restore-{stamp}.bak")
+    stamp = f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%S.%fZ}"
+    replaced_file = file.with_name(f"{file.name}.before-restore-{stamp}.bak")
+    is_kept = file.exists() and file.stat().st_size > 0
+    if is_kept:
         _merge_wal(file)
         os.link(file, replaced_file)
         os.utime(replaced_file, (now, now))
-        for suffix in SIDE_SUFFIXES:  # a log that could not be merged would be read as the new file's
-            side_file = Path(f"{file}{suffix}")
-            if side_file.exists():
-                side_file.replace(f"{replaced_file}{suffix}")
+    # A log that could not be merged, or whose database was removed, would be read as the new file's.
+    for suffix in SIDE_SUFFIXES:
+        side_file = Path(f"{file}{suffix}")
+        if side_file.exists():
+            side_file.replace(f"{replaced_file}{suffix}")
     fsync_path(temporary_file)
     temporary_file.replace(file)
     fsync_path(file.parent)
-    return replaced_file
+    return replaced_file if is_kept else None
 
 
 def _merge_wal(file: Path) -> None:

@@ -73,7 +73,7 @@ async def test_a_database_that_is_another_file_by_now_ends_the_gateway(
         with pytest.raises(ExceptionGroup) as failure:
             await run_until_ended(harness)
     assert failure.group_contains(StoreReplaced, match="removed or replaced")
-    assert any("Put the right file back" in text for text in harness.texts())
+    assert any("canvasgram restore" in text for text in harness.texts())
     assert "lost" not in harness.texts()
 
 

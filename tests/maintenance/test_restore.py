@@ -376,6 +376,22 @@ async def test_a_damaged_or_missing_database_is_replaced_by_the_backup(
 
 
 @pytest.mark.sqlite
+async def test_the_log_of_a_database_that_was_removed_is_not_read_as_the_restored_ones(
+    database_url: str, tmp_path: Path
+):
+    file = parse_database_path(database_url)
+    backup = await BackupDirectory(file, tmp_path / "backups", max_backups=3).make_backup(now=NOW)
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("INSERT INTO notices (subject, text, told_at) VALUES ('later', '', 0)")
+        connection.commit()
+        file.unlink()  # and what is left beside it stays as it is after a kill
+        await restore_backup(database_url, backup, answer_waiting=False, now=NOW)
+        assert query_rows(database_url, "SELECT subject FROM notices WHERE subject = 'later'") == []
+        assert query_rows(database_url, "PRAGMA integrity_check") == [("ok",)]
+
+
+@pytest.mark.sqlite
 async def test_a_backup_of_an_older_schema_is_upgraded(database_url: str, tmp_path: Path):
     file = parse_database_path(database_url)
     old = tmp_path / "gateway.db.before-0003.bak"
