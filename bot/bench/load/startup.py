@@ -1,6 +1,8 @@
-"""How long a bot takes to its first poll, and what it takes while nothing happens: memory and wake-ups."""
+"""How long a bot takes to its first poll and answer, and what it takes while idle: memory and wake-ups."""
 
 import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from bot.bench.harness.stage import Stage, open_stage, open_stages
@@ -13,44 +15,80 @@ from bot.bench.harness.statistics import (
     median,
     order_rounds,
 )
+from bot.bench.harness.workload import ProseBrain
 from bot.sim.vllm.server import SimulatedEndpoint
 
 MAX_START_FACTOR = 1.0
+MAX_ANSWER_FACTOR = 1.5
 MAX_IDLE_MIB = 100.0
 MAX_WAKEUPS_PER_MINUTE = 60.0  # no timer under a second
 SETTLE_SHARE = 0.25  # of the time in which wake-ups are counted, before it: what is loaded late is there
 
 
-async def measure_startup(bot_names: tuple[BotName, ...], folder: Path, starts: int) -> list[FigureRow]:
-    """Medians over `starts` starts on an existing database; one start before them is not counted.
+@dataclass(frozen=True, slots=True)
+class _StartTimes:
+    """Seconds of one start: to the first poll, of it processor time, and to the first answer."""
 
-    Bots are started one after the other, in alternating order.
+    poll_seconds: float
+    cpu_seconds: float | None
+    answer_seconds: float
+
+
+async def measure_startup(bot_names: tuple[BotName, ...], folder: Path, starts: int) -> list[FigureRow]:
+    """Medians over `starts` starts on an existing database, and the first start of all, which is before them.
+
+    A message waits at Telegram each time. Bots are started one after the other, in alternating order.
     """
-    seconds_to_poll: dict[BotName, list[float]] = {name: [] for name in bot_names}
-    cpu_seconds: dict[BotName, list[float]] = {name: [] for name in bot_names}
+    first_starts: dict[BotName, _StartTimes] = {}
+    later_starts: dict[BotName, list[_StartTimes]] = {name: [] for name in bot_names}
     for round_number, order in enumerate(order_rounds(bot_names, starts + 1)):
         for name in order:
-            async with open_stage(name, folder, SimulatedEndpoint()) as stage:
-                start_seconds = await stage.start()
-                start_cpu_seconds = stage.process.read_cpu_seconds()
+            start_times = await _start_and_ask(name, folder, round_number)
             if round_number == 0:
-                continue
-            seconds_to_poll[name].append(start_seconds)
-            if start_cpu_seconds is not None:
-                cpu_seconds[name].append(start_cpu_seconds)
-    starts_by_bot = {name: median(values) for name, values in seconds_to_poll.items()}
-    cpu_by_bot = {name: median(values) for name, values in cpu_seconds.items()}
+                first_starts[name] = start_times
+            else:
+                later_starts[name].append(start_times)
+    to_poll = _take_medians(later_starts, lambda start_times: start_times.poll_seconds)
+    cpu = _take_medians(later_starts, lambda start_times: start_times.cpu_seconds)
+    to_answer = _take_medians(later_starts, lambda start_times: start_times.answer_seconds)
+    to_first_answer = {name: start_times.answer_seconds for name, start_times in first_starts.items()}
     return [
         FigureRow(
-            "start",
-            "start to first poll",
+            "start", "start to first poll", "s", to_poll, limit_to_memory_loop(MAX_START_FACTOR), digits=2
+        ),
+        FigureRow("start_cpu", "of it processor time", "s", cpu, digits=2),
+        FigureRow(
+            "start_answer",
+            "start to the first answer",
             "s",
-            starts_by_bot,
-            limit_to_memory_loop(MAX_START_FACTOR),
+            to_answer,
+            limit_to_memory_loop(MAX_ANSWER_FACTOR),
             digits=2,
         ),
-        FigureRow("start_cpu", "of it processor time", "s", cpu_by_bot, digits=2),
+        FigureRow("first_start_answer", "the same, first start of all", "s", to_first_answer, digits=2),
     ]
+
+
+async def _start_and_ask(name: BotName, folder: Path, number: int) -> _StartTimes:
+    """Start a bot for which question `number` waits, until it is answered."""
+    async with open_stage(name, folder, SimulatedEndpoint(brain=ProseBrain())) as stage:
+        update = stage.write_question(number, 0)
+        poll_seconds = await stage.start()
+        cpu_seconds = stage.process.read_cpu_seconds()
+        await stage.wait_for_answer(number)
+        answered_at = stage.read_times(update, number, 0).answered_at
+        return _StartTimes(poll_seconds, cpu_seconds, answered_at - stage.process.started_at)
+
+
+def _take_medians(
+    starts: Mapping[BotName, Sequence[_StartTimes]], read: Callable[[_StartTimes], float | None]
+) -> dict[BotName, FigureValue]:
+    """The median of each bot's figures that are known."""
+    medians: dict[BotName, FigureValue] = {}
+    for name, bot_starts in starts.items():
+        values = [value for value in map(read, bot_starts) if value is not None]
+        medians[name] = median(values)
+    return medians
 
 
 async def measure_idle(bot_names: tuple[BotName, ...], folder: Path, seconds: float) -> list[FigureRow]:

@@ -72,6 +72,9 @@ async def test_own_time_and_processor_time_of_all_three(tmp_path: Path):
 
 async def test_starts_and_idle_memory_of_all_three(tmp_path: Path):
     rows = await measure_section(tmp_path, "start")
+    assert list(rows) == ["start", "start_cpu", "start_answer", "first_start_answer"]
+    to_answer = positive_values(rows["start_answer"])
+    assert all(poll < answer for poll, answer in zip(positive_values(rows["start"]), to_answer, strict=True))
     rows["idle"] = (await measure_section(tmp_path, "idle"))["idle"]
     for row in rows.values():
         bare, memory, ours = positive_values(row)
@@ -144,7 +147,9 @@ def test_a_reply_is_compared_with_quiet_ones_of_its_kind():
 
 @pytest.mark.usefixtures("forked_bots")
 async def test_first_words_of_a_long_answer(tmp_path: Path):
-    bare, memory, ours = positive_values((await measure_section(tmp_path, "words"))["first_words"])
+    rows = await measure_section(tmp_path, "words")
+    assert min(positive_values(rows["first_words_after_start"])) >= 1.6
+    bare, memory, ours = positive_values(rows["first_words"])
     assert bare >= 3 * 1.6
     assert 1.6 <= memory < bare
     assert 1.6 <= ours < bare
