@@ -6,6 +6,7 @@ some 10 ms; it imports nothing of the project until its limits hold.
 
 import importlib
 import json
+import os
 import resource
 import signal
 import sys
@@ -18,6 +19,7 @@ def confine(limits: Mapping[str, int]) -> None:
 
     `processor`: seconds of processor time; `memory`: bytes of address space; `seconds`: wall time.
     """
+    os.nice(10)  # answers come first
     signal.alarm(limits["seconds"])  # ends this process also when the gateway is gone
     _set_limit(resource.RLIMIT_CPU, limits["processor"])
     if sys.platform != "darwin":  # macOS refuses every limit of address space

@@ -1,11 +1,11 @@
-"""Loads the attachments of a turn's messages: downloads them in parallel and has them read.
+"""Loads the attachments of a turn's messages: has them downloaded and read, a few at once for each person.
 
 Owns how many of them a turn takes. What cannot be used gets a reason; nothing is raised.
 """
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from bot.attachments.reader import AttachmentReader
 from bot.attachments.transcription import Transcriber
@@ -13,11 +13,11 @@ from bot.domain import Attachment
 from bot.errors import AttachmentUnusable
 from bot.telegram.incoming.attachments import MediaItem
 from bot.telegram.incoming.downloads import FILE_TOO_LARGE, MAX_BYTES, FileDownloader
+from bot.telegram.incoming.file_places import FilePlaces
 from bot.telegram.incoming.user_message import IncomingMessage, MediaContent
 from bot.translations.translator import translatable
 from bot.usage.timers import TurnTimer
 
-MAX_CONCURRENT = 3  # downloads of one turn: the reader takes one more, which is always left to other chats
 SOUND_UNSUPPORTED = translatable("sound is not understood here; please write it as text")
 VIDEO_UNSUPPORTED = translatable("videos can't be watched here")
 TOO_MANY_IMAGES = translatable("I can't look at that many in one go; please send them one after another")
@@ -46,6 +46,7 @@ class AttachmentLoader:
     transcriber: Transcriber | None
     max_images: int
     max_text_bytes: int
+    places: FilePlaces = field(default_factory=FilePlaces)
 
     def mark_unusable(self, messages: Sequence[IncomingMessage]) -> list[IncomingMessage]:
         """Mark what can be rejected before anything is downloaded, with the reason."""
@@ -79,20 +80,21 @@ class AttachmentLoader:
             return IMAGES_UNSUPPORTED
         return TOO_MANY_IMAGES
 
-    async def load(self, messages: Sequence[IncomingMessage], turn_timer: TurnTimer) -> list[IncomingMessage]:
-        """Fill in the contents of everything that came with the messages; `turn_timer` measures the time."""
-        slots = asyncio.Semaphore(MAX_CONCURRENT)
+    async def load(
+        self, messages: Sequence[IncomingMessage], person: int, turn_timer: TurnTimer
+    ) -> list[IncomingMessage]:
+        """Fill in what came with a person's messages; `turn_timer` measures the time."""
         async with asyncio.TaskGroup() as tasks:
-            loading = [tasks.create_task(self._load_one(message, slots, turn_timer)) for message in messages]
+            loading = [tasks.create_task(self._load_one(message, person, turn_timer)) for message in messages]
         return self._drop_excess_images([task.result() for task in loading])
 
     async def _load_one(
-        self, message: IncomingMessage, slots: asyncio.Semaphore, turn_timer: TurnTimer
+        self, message: IncomingMessage, person: int, turn_timer: TurnTimer
     ) -> IncomingMessage:
         if message.media is None or not message.needs_fetch:
             return message
         try:
-            async with slots:
+            async with self.places.take(person):
                 with turn_timer.measure_parallel("Telegram"):
                     body = await self.downloader.fetch(message.media.file_id)
                 return replace(message, content=await self._read_media(message.media, body, turn_timer))

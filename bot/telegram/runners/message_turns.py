@@ -148,7 +148,9 @@ class MessageTurns:
         """Add what came with the messages; None if nothing of it can be used and there is no text."""
         if await self._has_decided_attachments(request.items[0]):
             return request
-        loaded = await handle.run_cancellable(self._attachment_loader.load(messages, handle.timer))
+        loaded = await handle.run_cancellable(
+            self._attachment_loader.load(messages, request.person, handle.timer)
+        )
         if loaded is None:
             return request  # it was stopped, and the turn will say so
         if refusal := explain_refusal(loaded, request.translate):
