@@ -211,6 +211,7 @@ class ActionResult:
     `reply_to`: the message that the first of them replies to.
     `toast`: a short line over the chat (taps only).
     `replacement`: what the tapped message becomes.
+    `goes_on`: what the update asks for is still to be done, and it is handled once more.
 
     Once the transaction is committed, `after_commit` is called; then tools are reloaded if
     `changes_tools`; then the `best_effort_calls` are made.
@@ -221,6 +222,7 @@ class ActionResult:
     reply_to: int | None = None
     toast: str = ""
     replacement: Part | None = None
+    goes_on: bool = False
     after_commit: tuple[Callable[[], object], ...] = ()
     changes_tools: bool = False
     best_effort_calls: tuple[Callable[[], Awaitable[object]], ...] = ()

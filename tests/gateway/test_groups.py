@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+from sqlalchemy import delete
+
 from bot.agent.prompt import GATEWAY_INSTRUCTION, GROUP_LINE
+from bot.db.engine import open_database
+from bot.db.tables import groups
 from bot.telegram.delivery.lane_worker import TOPIC_CLOSED
-from tests.support.gateway import GatewayHarness, running_gateway
+from tests.support.gateway import GatewayHarness, open_harness, running_gateway
 from tests.support.group_chat import BEN, GROUP, open_group
 
 
@@ -86,3 +90,18 @@ async def converse_in_topics(gateway: GatewayHarness) -> None:
     team.group.delete_topic(trips)
     gateway.endpoint.release()
     assert (await team.wait_for_texts(3))[-1] == "To Rome."
+
+
+async def test_the_mention_that_makes_a_group_known_is_answered_too(tmp_path: Path):
+    """A new database, or a group joined before: nothing told that the bot was added."""
+    async with open_harness(tmp_path, access="open", thinking="off") as gateway:
+        async with gateway.run():
+            team = open_group(gateway.api, gateway.ann, hears_everything=True)
+            await team.wait_for_texts(1)
+        async with open_database(gateway.settings.database_url) as database, database.transaction() as tx:
+            await tx.execute(delete(groups))
+        async with gateway.run():
+            team.ben.send("@canvasgram_sim_bot @@say:Here I am.@@", thread=team.group)
+            texts = await team.wait_for_texts(3)
+    assert texts[-1] == "Here I am."
+    assert "I answer people who have been let in" not in " ".join(texts)

@@ -65,7 +65,8 @@ class GroupChanges:
             await audit.record(tx, actor, "let in", f"group {group.chat}", change=change, now=now)
         await groups.put(tx, admitted)
         lane = Lane(group.chat)
-        introduction = build_part(_introduce(translate, self._deps.bot_name, group))
+        is_open = self._deps.access.mode == "open"
+        introduction = build_part(_introduce(translate, self._deps.bot_name, group, is_open=is_open))
         await outbox.add(tx, item=None, lane=lane, parts=(introduction,), now=now)
         return (partial(self._deps.groups.remember, admitted), partial(self._deps.wake_sender, lane))
 
@@ -100,10 +101,15 @@ def build_greeting(translate: Translator, bot_name: str, *, hears_all: bool | No
     )
 
 
-def _introduce(translate: Translator, bot_name: str, group: Group) -> str:
+def _introduce(translate: Translator, bot_name: str, group: Group, *, is_open: bool) -> str:
     lines = [build_greeting(translate, bot_name, hears_all=group.hears_all)]
-    if group.speakers == "members":
-        lines.append(translate("I answer people who have been let in."))
+    if group.speakers == "members" and not is_open:
+        lines.append(
+            translate(
+                "I answer people who have been let in. To be one of them, write to me alone: {link}",
+                link=f"https://t.me/{bot_name}",
+            )
+        )
     if group.hears_all is False:
         lines.append(
             translate("Here I see only commands and replies to me. To change that, make me an administrator.")

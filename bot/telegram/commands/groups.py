@@ -29,8 +29,9 @@ from bot.telegram.actions import (
     reply_change,
 )
 from bot.telegram.commands.group_changes import GroupChanges, describe_decision
+from bot.telegram.commands.strangers import MAX_TITLE_CHARS, ask_from_group, count_card
 from bot.telegram.groups import GroupDirectory
-from bot.telegram.incoming.update import ParsedUpdate
+from bot.telegram.incoming.update import ParsedUpdate, to_plain_name
 from bot.translations.translator import Translator, translatable
 
 ANSWER_SECONDS = 86_400.0
@@ -63,8 +64,13 @@ def choose_group_action(
         return partial(announce_group, update, sees_all)
     if message is not None and not directory.can_answer(update.lane.chat):
         return do_nothing
+    if role in {"admin", "member"} or update.query:
+        return None
     # A refusal would be one more message of a bot in the group.
-    return None if role in {"admin", "member"} or update.query else do_nothing
+    group = directory.find_open(update.lane.chat)
+    if group is None or message is None or role is not None or update.person is None:
+        return do_nothing
+    return partial(ask_from_group, group.title)
 
 
 async def handle_membership(
@@ -83,15 +89,22 @@ async def handle_membership(
     group = replace(group, can_send=_can_send(member), hears_all=sees_all)
     if known is not None and known.state != "left":
         return await store_group(context, group)
-    return await _join_group(context, group)
+    if context.deps.access.get_role(context.person) == "blocked":
+        left = await store_group(context, replace(group, state="left"))
+        return replace(left, best_effort_calls=(partial(context.deps.best_effort_calls.leave_chat, chat.id),))
+    was_left_today = known is not None and context.now < known.since + ANSWER_SECONDS
+    return await _join_group(context, group, has_card=was_left_today)
 
 
 async def announce_group(update: ParsedUpdate, sees_all: bool | None, context: ActionContext) -> ActionResult:
-    """Ask admins about a group that the bot is in, of which it was never told that it was added."""
+    """Meet a group that the bot is in, of which it was never told that it was added; then answer there.
+
+    Where the bot is open to all, it is let in, and else admins are asked.
+    """
     assert update.message is not None
     chat = update.message.chat
     group = Group(chat.id, chat.title or str(chat.id), "asked", context.now, hears_all=sees_all)
-    return await _join_group(context, group)
+    return replace(await _join_group(context, group), goes_on=True)
 
 
 async def handle_card_button(context: ActionContext) -> ActionResult:
@@ -154,8 +167,8 @@ class LeaveGroupsTask:
                 await self._leave_chat(group.chat)
 
 
-async def _join_group(context: ActionContext, group: Group) -> ActionResult:
-    """Let the group in if the one who added the bot may do so, else ask the admins."""
+async def _join_group(context: ActionContext, group: Group, *, has_card: bool = False) -> ActionResult:
+    """Let the group in if the one who added the bot may do so, else ask the admins, once a day."""
     is_admin = group.added_by is not None and context.deps.access.get_role(group.added_by) == "admin"
     if is_admin or context.deps.access.mode == "open":
         # Not `context.role`: where the bot was just added, nobody has a role yet.
@@ -165,13 +178,18 @@ async def _join_group(context: ActionContext, group: Group) -> ActionResult:
         after_commit = await changes.admit(context.tx, group, context.translate, actor=actor, now=context.now)
         return ActionResult(after_commit=after_commit)
     stored = await store_group(context, group)
-    lanes = await _send_cards(context, group)
+    lanes = () if has_card else await _send_cards(context, group)
     wakes = tuple(partial(context.deps.wake_sender, lane) for lane in lanes)
     return replace(stored, after_commit=(*stored.after_commit, *wakes))
 
 
 async def _send_cards(context: ActionContext, group: Group) -> tuple[Lane, ...]:
-    """Send every admin a card about a group; returns lanes to wake."""
+    """Send every admin a card about a group; returns lanes to wake.
+
+    It counts among the few that admins get in an hour of strangers: /groups has the rest.
+    """
+    if not await count_card(context):
+        return ()
     log.info("group %d asks to be let in", group.chat, extra={"action": "groups.asked"})
     lanes = tuple(Lane(admin) for admin in await context.deps.notices.list_admins(context.tx))
     for lane in lanes:
@@ -181,12 +199,13 @@ async def _send_cards(context: ActionContext, group: Group) -> tuple[Lane, ...]:
 
 
 def _build_card(translate: Translator, group: Group, added_by: str) -> Part:
+    title = to_plain_name(group.title, MAX_TITLE_CHARS)  # a stranger's: no link, no mark of direction
     if group.added_by is None:
         text = translate(
-            "I'm in the group “{title}”, and somebody there is asking me something.", title=group.title
+            "I'm in the group “{title}”, and somebody there is asking me something.", title=title
         )
     else:
-        text = translate("{name} added me to the group “{title}”.", name=added_by, title=group.title)
+        text = translate("{name} added me to the group “{title}”.", name=added_by, title=title)
     buttons = (
         Button(translate("Let in"), f"group:in:{group.chat}"),
         Button(translate("Leave"), f"group:leave:{group.chat}"),

@@ -14,8 +14,11 @@ from bot.domain import Button, Lane
 from bot.telegram.actions import ActionContext, ActionResult, build_part, expire_button, reply_text
 from bot.telegram.commands.people import change_person
 from bot.telegram.commands.people_changes import PeopleChanges, describe_decision
+from bot.telegram.incoming.update import to_plain_name
+from bot.translations.translator import DeferredText, defer
 
 _CODE = re.compile(r"[A-Za-z]{8}", re.ASCII)
+MAX_TITLE_CHARS = 60  # of a group, in a card
 _MAX_CARDS = 5
 _CARD_WINDOW_SECONDS = 3600.0
 _BUTTON = re.compile(r"(add|block):([1-9][0-9]{0,15})", re.ASCII)
@@ -52,7 +55,19 @@ async def reject_stranger(context: ActionContext) -> ActionResult:
     text = translate(
         "This is a private bot. To be let in, give an admin this code: {code} (valid for an hour).", code=code
     )
-    lanes = () if is_known else await _send_cards(context, code)
+    lanes = (
+        ()
+        if is_known
+        else await _send_cards(
+            context,
+            defer(
+                "{name} ({number}) asks to be let in, with the code {code}.",
+                name=context.name,
+                number=context.person,
+                code=code,
+            ),
+        )
+    )
     wake_lanes = tuple(partial(context.deps.wake_sender, lane) for lane in lanes)
     return replace(reply_text(text, code=code), after_commit=wake_lanes)
 
@@ -67,30 +82,49 @@ def _refuse_access(context: ActionContext) -> ActionResult:
     return reply_text(line, code=str(context.person))
 
 
-async def _send_cards(context: ActionContext, code: str) -> tuple[Lane, ...]:
-    """Send every admin a card about the stranger who has just got this code; returns lanes to wake.
+async def ask_from_group(title: str, context: ActionContext) -> ActionResult:
+    """Tell admins of a stranger who asked in a group that the bot answers in; nothing is said there."""
+    if context.deps.access.mode != "pairing" or await people.find_stranger(context.tx, context.person):
+        return ActionResult()
+    registered = await people.register_stranger(
+        context.tx, context.person, context.name, language=context.translate.language, now=context.now
+    )
+    if registered is None:
+        return ActionResult()
+    text = defer(
+        "{name} ({number}) asks me something in the group “{title}”.",
+        name=context.name,
+        number=context.person,
+        title=to_plain_name(title, MAX_TITLE_CHARS),
+    )
+    lanes = await _send_cards(context, text)
+    return ActionResult(after_commit=tuple(partial(context.deps.wake_sender, lane) for lane in lanes))
 
-    All strangers together get few cards an hour: /people has the rest.
-    """
-    if not await admin_notices.count_sending(
+
+async def count_card(context: ActionContext) -> bool:
+    """Count a card that strangers cause; False once admins had as many as they get in an hour."""
+    return await admin_notices.count_sending(
         context.tx,
         "stranger card",
         max_count=_MAX_CARDS,
         window_seconds=_CARD_WINDOW_SECONDS,
         now=context.now,
-    ):
+    )
+
+
+async def _send_cards(context: ActionContext, text: DeferredText) -> tuple[Lane, ...]:
+    """Send every admin a card about a new stranger; returns lanes to wake.
+
+    All strangers together get few cards an hour: /people has the rest.
+    """
+    if not await count_card(context):
         return ()
     log.info("person %d asks to be let in", context.person, extra={"action": "people.asked"})
     lanes = tuple(Lane(admin) for admin in await context.deps.notices.list_admins(context.tx))
     for lane in lanes:
         translate = context.deps.access.get_translator(lane.chat)
         card = build_part(
-            translate(
-                "{name} ({number}) asks to be let in, with the code {code}.",
-                name=context.name,
-                number=context.person,
-                code=code,
-            ),
+            text(translate),
             (
                 Button(translate("Let in"), f"stranger:add:{context.person}"),
                 Button(translate("Block"), f"stranger:block:{context.person}"),

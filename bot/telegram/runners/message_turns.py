@@ -43,7 +43,7 @@ from bot.turns import TurnHandle, TurnRequest
 
 QUOTE_AFTER_SECONDS = 2.0  # an answer that comes later says which message it is about
 
-RunAction = Callable[[Sequence[ParsedUpdate], RoleOrBlocked | None, Action, str], Awaitable[None]]
+RunAction = Callable[[Sequence[ParsedUpdate], RoleOrBlocked | None, Action, str], Awaitable[object]]
 
 
 class MessageTurns:

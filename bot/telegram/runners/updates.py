@@ -157,7 +157,9 @@ class UpdateRunner:
         first = updates[0]
         action, args = self._choose_action(first, role, sees_all=await self._find_sight(first))
         moderates = await self._moderates(first, role)
-        await self._run_action(updates, role, action, args, moderates=moderates)
+        goes_on = await self._run_action(updates, role, action, args, moderates=moderates)
+        if goes_on and not await self._early_messages.place(first.item):
+            await self._handle_by_role(tuple(update.item for update in updates))
 
     def _find_role(self, update: ParsedUpdate) -> RoleOrBlocked | None:
         """Return the role of an update's sender where it was sent; None for somebody who is not answered."""
@@ -317,10 +319,11 @@ class UpdateRunner:
         args: str,
         *,
         moderates: bool = True,
-    ) -> None:
+    ) -> bool:
         """Act, answer and mark the items done in one transaction; then do what is outside the database.
 
-        A ReadOnlyAction acts before that transaction: it would hold the write lock as long as it reads.
+        True: they are not done, and are to be handled once more. A ReadOnlyAction acts before that
+        transaction: it would hold the write lock as long as it reads.
         """
         first = updates[0]
         now = self._clock()
@@ -352,11 +355,8 @@ class UpdateRunner:
                 files = await outbox_files.store(tx, result.files, turn=None, now=now)
                 file_parts = plan_file_parts(files, self._get_translator(first, role))
                 await outbox_files.add_parts(tx, file_parts, item=first.item.id, lane=lane, now=now)
-            await inbox.mark_done(tx, ids, now=now)
-            if role in {None, "blocked"}:
-                await inbox.forget_body(tx, ids)
-                # A turn may have begun before a restart.
-                await turns.fail(tx, first.item.id, reason=ACCESS_LOST, now=now)
+            if not result.goes_on:
+                await _settle(tx, ids, role, now=now)
         for callback in result.after_commit:
             callback()
         if result.changes_tools:
@@ -365,6 +365,7 @@ class UpdateRunner:
         if result.parts or result.files:
             self._deps.wake_sender(lane)
         await self._make_best_effort_calls(first, result)
+        return result.goes_on
 
     async def _check_role(self, tx: Transaction, person: int, role: RoleOrBlocked | None) -> None:
         """Raise _RoleLost if an admin is one no more."""
@@ -380,6 +381,14 @@ class UpdateRunner:
                 await client.edit_message(update.lane, update.query.message.message_id, result.replacement)
         for call in result.best_effort_calls:
             await call()
+
+
+async def _settle(tx: Transaction, ids: Sequence[int], role: RoleOrBlocked | None, *, now: float) -> None:
+    """Note that items are done; nothing is kept of what somebody wrote who is not answered."""
+    await inbox.mark_done(tx, ids, now=now)
+    if role in {None, "blocked"}:
+        await inbox.forget_body(tx, ids)
+        await turns.fail(tx, ids[0], reason=ACCESS_LOST, now=now)  # it may have begun before a restart
 
 
 def _needs_moderator(update: ParsedUpdate) -> bool:

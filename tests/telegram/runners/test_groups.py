@@ -35,9 +35,14 @@ async def in_group(harness: UpdateHarness) -> UpdateHarness:
 
 
 async def change_membership(
-    harness: UpdateHarness, status: str, by: int, old: str = "left", **rights: Any
+    harness: UpdateHarness,
+    status: str,
+    by: int,
+    old: str = "left",
+    chat: dict[str, Any] = FAMILY,
+    **rights: Any,
 ) -> list[SentMessage]:
-    await harness.store_updates(build_membership(FAMILY, status, build_user(by), old, **rights))
+    await harness.store_updates(build_membership(chat, status, build_user(by), old, **rights))
     return await harness.handle_claimed()
 
 
@@ -107,10 +112,44 @@ async def test_a_group_that_the_gateway_knows_nothing_of_is_asked_about_once(har
     assert await ask(harness, "hello?", person=BOB) == []
 
 
-async def test_strangers_are_not_answered_in_a_group_and_not_refused(in_group: UpdateHarness):
-    assert await ask(in_group, "hi", person=BOB) == []
+async def test_strangers_are_not_answered_in_a_group_and_admins_hear_of_each_once(in_group: UpdateHarness):
+    [card] = await ask(in_group, "hi", person=BOB)
+    assert (card.lane, card.text) == (str(ADMIN), "Bob (6) asks me something in the group “Family”.")
+    assert card.buttons == {"Let in": "stranger:add:6", "Block": "stranger:block:6"}
+    assert await ask(in_group, "hello?", person=BOB) == []
     assert in_group.turns.requests == []
-    assert [row.body for row in await in_group.load_items(sender=BOB)] == [None]
+    assert [row.body for row in await in_group.load_items(sender=BOB)] == [None, None]
+
+
+async def test_cards_about_groups_count_among_those_that_strangers_cause(harness: UpdateHarness):
+    await harness.let_in(ADMIN, "admin")
+    cards = []
+    for number in range(8):
+        chat = {**FAMILY, "id": CHAT - number, "title": f"https://evil.example/{number} \u202egnp.exe"}
+        cards += await change_membership(harness, "member", by=BOB, chat=chat)
+    assert len(cards) == 5
+    assert cards[0].text.startswith("Bob added me to the group “https evil example 0 gnp exe”.")
+
+
+async def test_admins_are_asked_about_a_group_once_a_day(harness: UpdateHarness):
+    await harness.let_in(ADMIN, "admin")
+    cards = await change_membership(harness, "member", by=BOB)
+    for _ in range(3):
+        await change_membership(harness, "left", by=BOB)
+        cards += await change_membership(harness, "member", by=BOB)
+    assert len(cards) == 1
+    harness.now += 86_401
+    await change_membership(harness, "left", by=BOB)
+    harness.now += 86_401
+    assert len(await change_membership(harness, "member", by=BOB)) == 1
+
+
+async def test_a_group_that_somebody_blocked_adds_it_to_is_left_at_once(harness: UpdateHarness):
+    async with harness.database.transaction() as tx:
+        await people.put(tx, BOB, "Bob", "blocked", now=harness.now)
+    await harness.access.load(harness.database)
+    assert await change_membership(harness, "member", by=BOB) == []
+    assert [call["given"] for call in harness.bot.calls_of("leave_chat")] == [(CHAT,)]
 
 
 async def test_an_anonymous_administrator_counts_as_the_group(in_group: UpdateHarness):
@@ -183,13 +222,13 @@ async def test_a_removed_bot_does_nothing_more_for_the_group(in_group: UpdateHar
 
 async def test_a_muted_bot_knows_that_it_cannot_send(in_group: UpdateHarness):
     rights = dict.fromkeys(list_rights(ChatMemberRestricted), False) | {"is_member": True}
-    await change_membership(in_group, "restricted", by=ADMIN, old="member", **rights)
+    await change_membership(in_group, "restricted", by=ADMIN, old="member", chat=FAMILY, **rights)
     group = in_group.groups.find_open(CHAT)
     assert group is not None
     assert not group.can_send
     in_group.sees_all = True
     rights = dict.fromkeys(list_rights(ChatMemberAdministrator), False)
-    await change_membership(in_group, "administrator", by=ADMIN, old="member", **rights)
+    await change_membership(in_group, "administrator", by=ADMIN, old="member", chat=FAMILY, **rights)
     group = in_group.groups.find_open(CHAT)
     assert group is not None
     assert group.can_send
