@@ -51,7 +51,7 @@ INTERVAL_DESCRIPTIONS: Mapping[IntervalKind, str] = {
     "preflight": "the endpoint is asked about the message, or counts its tokens, before the turn begins",
     "seat wait": "the call waits for a free place at the model",
     "first canvas": "until the first 256 tokens: the server's queue, the prompt, the canvas",
-    "further canvases": "the rest of the reply is made, 256 tokens at a time",
+    "further canvases": "the rest of the reply, from its first text to its end",
     "failed calls": "model calls that came to nothing",
     "tools": "tools run, or sound is put into words",
     "approval wait": "a person is asked",
