@@ -182,7 +182,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A stored attachment: an image as the model gets it, a document or a sound as its whole text.
+    """A stored attachment: an image as the model gets it, a document or a sound as its text.
 
     The prompt holds an excerpt of that text, as part of the message.
     """

@@ -1,7 +1,7 @@
 """Attachments of a turn's messages, and the pictures its tools found.
 
-Images are stored as the model gets them, documents and sound as their whole text. Functions work inside the
-caller's transaction `tx`.
+Images are stored as the model gets them, documents and sound as their text, which is cut where a turn's would
+exceed MAX_TEXT_BYTES. Functions work inside the caller's transaction `tx`.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,8 @@ from bot.db.portable_sql import ListMembership
 from bot.db.tables import attachments, inbox, messages, tool_images
 from bot.db.transaction import Transaction
 from bot.domain import Attachment, Image, ToolResult
+
+MAX_TEXT_BYTES = 4 * 1024 * 1024  # of all documents and transcripts of a turn
 
 _SELECT_MESSAGE_IMAGES = (
     select(attachments.c.message, attachments.c.media_type, attachments.c.data)
@@ -33,6 +35,8 @@ async def store(tx: Transaction, turn: int, attachments_by_message: Sequence[Seq
         .order_by(messages.c.id)
     )
     message_ids = (await tx.execute(user_messages)).scalars().all()
+    text_count = sum(bool(attachment.text) for stored in attachments_by_message for attachment in stored)
+    max_text_bytes = MAX_TEXT_BYTES // max(1, text_count)
     rows = [
         {
             "message": message,
@@ -40,13 +44,19 @@ async def store(tx: Transaction, turn: int, attachments_by_message: Sequence[Seq
             "name": attachment.name,
             "media_type": attachment.media_type,
             "data": attachment.data,
-            "text": attachment.text,
+            "text": _cut_text(attachment.text, max_text_bytes),
         }
         for message, of_message in zip(message_ids, attachments_by_message, strict=True)
         for attachment in of_message
     ]
     if rows:
         await tx.execute(insert(attachments), rows)
+
+
+def _cut_text(text: str | None, max_bytes: int) -> str | None:
+    if text is None:
+        return None
+    return text[:max_bytes].encode()[:max_bytes].decode(errors="ignore")
 
 
 async def load_of_turn(tx: Transaction, turn: int) -> tuple[tuple[Attachment, ...], ...]:

@@ -39,6 +39,17 @@ async def test_attachments_are_loaded_with_their_messages(database: Database):
     assert [message.text for message in messages] == ["look", "hm", "read", "I see."]
 
 
+async def test_the_texts_of_a_turn_are_stored_up_to_a_bound_they_share(database: Database):
+    emoji = Attachment("document", "a.docx", "text/plain", text="😀" * 1_000_000)
+    user_messages = (Message("user", "read"), Message("user", "these"))
+    turn = await open_turn_with(database, user_messages, ((emoji,) * 5, (emoji,) * 5))
+    async with database.read_transaction() as tx:
+        by_message = await attachments.load_of_turn(tx, turn)
+    sizes = [len((stored.text or "").encode()) for of_message in by_message for stored in of_message]
+    assert len(sizes) == 10
+    assert attachments.MAX_TEXT_BYTES - 40 <= sum(sizes) <= attachments.MAX_TEXT_BYTES
+
+
 async def test_a_message_without_attachments_has_none(database: Database):
     turn = await open_turn_with(database, (Message("user", "hi"),), ((),))
     async with database.read_transaction() as tx:
