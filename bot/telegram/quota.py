@@ -5,8 +5,8 @@ has one for all that is asked in it, beside those of its people. Whose limit it 
 or, negative, a group's.
 
 The quota is checked before a turn begins and not between its steps: a turn is bounded anyway, and to break
-it off would throw away what it has cost. A refused message is kept as a turn without an answer, so that
-/retry answers it later.
+it off would throw away what it has cost. A refused message is kept as a turn without an answer, and nothing
+of what came with it is fetched; /retry queues it again.
 """
 
 import math
@@ -18,7 +18,7 @@ from functools import partial
 from zoneinfo import ZoneInfo
 
 from bot.agent import history
-from bot.db.conversations import attachments, conversations, turns
+from bot.db.conversations import conversations, turns
 from bot.db.conversations.turns import NewTurn, TurnEnd
 from bot.db.engine import Database
 from bot.db.people import limits, people
@@ -249,17 +249,18 @@ class QuotaGate:
         usage: QuotaUsage,
         handle: TurnHandle,
     ) -> TurnRequest | None:
-        """Complete the request of a turn that has begun already, and refuse any other.
+        """Complete the request of a turn that has begun already, and refuse any other unfetched.
 
         None: it is refused, or there is nothing to answer.
         """
         async with self._database.read_transaction() as tx:
             has_begun = await turns.has_turn(tx, request.items[0].id)
-        completed = request if complete is None else await complete(handle)
-        if completed is None or has_begun:
-            return completed
-        await self._refuse(completed, holder, usage)
-        return None
+        if not has_begun:
+            await self._refuse(request, holder, usage)
+            return None
+        if complete is None:
+            return request
+        return await complete(handle)
 
     async def _refuse(self, request: TurnRequest, holder: int, usage: QuotaUsage) -> None:
         now = self._clock()
@@ -333,8 +334,6 @@ async def _store_refused_turn(tx: Transaction, request: TurnRequest, answer: str
     messages = [*questions, Message("assistant", answer)]
     turn = await turns.open_turn(tx, new, [item.id for item in request.items], questions, now=now)
     assert turn is not None  # none had begun
-    if request.attachment_count:
-        await attachments.store(tx, turn.id, request.attachments)
     await turns.append_messages(tx, turn.id, messages[-1:], now=now)
     size = history.estimate_tokens(messages)
     short_size = history.estimate_tokens(history.shorten_turn(messages))

@@ -232,7 +232,9 @@ async def test_a_message_is_either_claimed_or_moved_behind_an_edited_one(
         await inbox.store(tx, [build_update(2)], now=100.0)
 
     async def edit(tx: Transaction) -> list[int]:
-        return [await edited_messages.requeue(tx, Revision(1, False, turn), now=101.0)]
+        item = await edited_messages.requeue(tx, turn, Revision(1, False, turn), now=101.0)
+        assert item is not None
+        return [item]
 
     assert (await run_at_once(database, other_database, claim, edit))[0] == [2]
     async with database.read_transaction() as tx:

@@ -51,11 +51,12 @@ async def test_a_refused_message_is_answered_by_a_line_and_by_a_retry_when_there
     ]
 
 
-async def test_what_came_with_a_refused_message_is_there_for_the_retry(tmp_path: Path):
+async def test_what_came_with_a_refused_message_is_fetched_by_the_retry_alone(tmp_path: Path):
     async with running_gateway(tmp_path, access="open", canvases_a_day="1") as gateway:
         await send_and_read(gateway, "@@say:One.@@", 2)
         gateway.api.person(BOB).send_photo("@@say:I see.@@", content=attachment_files.make_image(40, 30))
         await gateway.wait_for_texts(3, chat=BOB)
+        assert not gateway.api.calls_of("getFile")
         gateway.ann.send("/limits all none")
         await gateway.wait_for_texts()
         assert await send_and_read(gateway, "/retry", 4) == "I see."

@@ -21,6 +21,7 @@ class LastTurn:
     `person`: who asked. `texts`: what they wrote. `ran_tools`: names of tools that ran in it, which may
     not be repeatable.
     `deep`: the person had it answered by the second endpoint. `thinking`: it thought first.
+    `ending`: how it ended.
     """
 
     id: int
@@ -29,6 +30,7 @@ class LastTurn:
     ran_tools: tuple[str, ...]
     deep: bool
     thinking: bool
+    ending: str
 
 
 async def find_last_turn(tx: Transaction, lane: Lane, *, before_item: int) -> LastTurn | None:
@@ -49,7 +51,9 @@ async def find_last_turn(tx: Transaction, lane: Lane, *, before_item: int) -> La
 
 async def _load_last_turn(tx: Transaction, turn: int, person: int) -> LastTurn:
     stored = (await load_messages(tx, [turn]))[0]
-    of_turn = select(turns.c.thinking, turns.c.endpoint, turns.c.endpoint_why).where(turns.c.id == turn)
+    of_turn = select(turns.c.thinking, turns.c.endpoint, turns.c.endpoint_why, turns.c.ending).where(
+        turns.c.id == turn
+    )
     row = (await tx.execute(of_turn)).one()
     return LastTurn(
         id=turn,
@@ -58,6 +62,7 @@ async def _load_last_turn(tx: Transaction, turn: int, person: int) -> LastTurn:
         ran_tools=await load_ran_tools(tx, turn),
         deep=row.endpoint == "fallback" and row.endpoint_why == DEEP_REASON,
         thinking=row.thinking,
+        ending=row.ending,
     )
 
 

@@ -139,13 +139,17 @@ async def find_repeating_turn(tx: Transaction, lane: Lane, turn: int) -> int | N
     return repeating
 
 
-async def requeue(tx: Transaction, revision: Revision, *, now: float) -> int:
+async def requeue(tx: Transaction, turn: int, revision: Revision | None, *, now: float) -> int | None:
     """Queue the messages of a turn again, before all that waits in their lane; returns the first item.
+
+    None: they are not there any more. `revision`: what of them was edited, if anything.
 
     The lane's waiting items are stored again behind them: items are handled in the order of their numbers.
     """
-    of_turn = select(inbox).where(inbox.c.turn == revision.turn).order_by(inbox.c.id)
+    of_turn = select(inbox).where(inbox.c.turn == turn).order_by(inbox.c.id)
     rows = (await tx.execute(of_turn)).mappings().all()
+    if not rows or any(row["body"] is None for row in rows):
+        return None
     copies = [_renew(row, revision if row is rows[0] else None, now) for row in rows]
     waits = and_(
         inbox.c.lane == rows[0]["lane"],

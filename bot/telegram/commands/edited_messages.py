@@ -104,8 +104,8 @@ async def _answer_again(
     in_place = not branch.later_turns and await _can_edit_answer(context, branch)
     assert stored.turn is not None
     revision = Revision(message_id, in_place, stored.turn)
-    item = await edited_messages.requeue(tx, revision, now=context.now)
-    if in_place:
+    item = await edited_messages.requeue(tx, stored.turn, revision, now=context.now)
+    if in_place and item is not None:
         await outbox.hand_over_answer(tx, branch.item, item)
     return ActionResult(after_commit=(context.deps.wake_worker, *callbacks))
 

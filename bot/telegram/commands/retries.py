@@ -10,11 +10,12 @@ from functools import partial
 from bot.db.conversations import retries, verdicts
 from bot.db.conversations.retries import LastTurn
 from bot.db.conversations.verdicts import AnswerMessage
-from bot.db.queues import inbox, outbox
+from bot.db.queues import edited_messages, inbox, outbox
 from bot.domain import Button, Part
 from bot.telegram.actions import ActionContext, ActionResult, expire_button, reply_text
 from bot.telegram.commands.conversation import queue_task
 from bot.telegram.incoming.verdicts import judge_reactions
+from bot.telegram.quota import QUOTA_ENDING
 from bot.translations.translator import translatable
 
 RETRY_REFUSAL = translatable("Only who asked can have this answered again.")
@@ -121,8 +122,11 @@ async def _try_again(
 
 
 async def _repeat_turn(context: ActionContext, last_turn: LastTurn, *, with_thinking: bool) -> ActionResult:
-    """Replace the last turn by a new one with the same messages."""
+    """Replace the last turn by a new one with the same messages; what came with a refused one is fetched."""
     await retries.mark_replaced(context.tx, last_turn.id)
+    is_refused = last_turn.ending == QUOTA_ENDING
+    if is_refused and await edited_messages.requeue(context.tx, last_turn.id, None, now=context.now):
+        return ActionResult(after_commit=(context.deps.wake_worker,))
     return await queue_task(
         context, last_turn.texts, of_turn=last_turn.id, deep=last_turn.deep, with_thinking=with_thinking
     )

@@ -79,7 +79,8 @@ async def test_what_waited_is_dropped_also_if_it_was_stored_again_behind_an_edit
     async with harness.database.transaction() as tx:
         answered = inbox_table.update().where(inbox_table.c.id == running)
         await tx.execute(answered.values(state="done", turn=turn))
-        again = await edited_messages.requeue(tx, Revision(1, False, turn), now=harness.now)
+        again = await edited_messages.requeue(tx, turn, Revision(1, False, turn), now=harness.now)
+        assert again is not None
     async with harness.database.transaction() as tx:
         await inbox.claim(tx, now=harness.now)
     assert again > waiting
