@@ -22,6 +22,7 @@ from tests.support.attachment_files import make_image
 
 PATIENCE_SECONDS = 60.0  # until a person writes the next message without an answer to the last one
 LOOK_SECONDS = 1.0  # until a person who waits sees that enough is written
+ANSWERS = (("Allow once", "Deny"), ("Yes", "No"))  # on cards: of a tool, and of a reminder or a note
 TAP_AGAIN_SECONDS = 15.0  # until a person taps again on a button that is still there
 EDITED_NUMBERS = (
     90_000  # a command that a person edits a message into has such a number, and is never answered
@@ -224,11 +225,12 @@ class Writer:
 
     def _answer_question(self, message: ChatMessage) -> None:
         """Allow or deny what is asked; again after a while, if the buttons are still there."""
-        if not _find_data(message, "Allow once"):
+        answers = next((pair for pair in ANSWERS if _find_data(message, pair[0])), None)
+        if answers is None:
             return
         if time.monotonic() - self._tapped_at.get(message.message_id, 0.0) > TAP_AGAIN_SECONDS:
             self._tapped_at[message.message_id] = time.monotonic()
-            self._tap(message, "Allow once" if self.rng.random() < 0.8 else "Deny")
+            self._tap(message, answers[0] if self.rng.random() < 0.8 else answers[1])
 
     def _send_again(self, message: ChatMessage) -> None:
         """Tap on the button once or twice."""

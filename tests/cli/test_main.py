@@ -307,7 +307,7 @@ def test_run_gives_the_gateway_its_settings_and_ends_with_its_code(
 ) -> None:
     process = FakeEntryPoint()
     monkeypatch.setattr(bot.app, "process", process, raising=False)
-    monkeypatch.setattr(logs, "configure", lambda *args: process.calls.append({"configured": args}))
+    monkeypatch.setattr(logs, "configure", lambda *args, **_: process.calls.append({"configured": args}))
     monkeypatch.setattr(exposure, "hide_memory", lambda: process.calls.append("hidden"))  # ours stays open
     (folder / ".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nLOG_FORMAT=json\n")
     (folder / ".env").chmod(0o644)

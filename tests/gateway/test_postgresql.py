@@ -10,7 +10,7 @@ import pytest
 
 from bot.cli import system_jobs
 from bot.db.migrate import migrate
-from bot.errors import NothingFound, RestoreRefused
+from bot.errors import QuestionRefused, RestoreRefused
 from bot.maintenance.restore import restore_backup
 from bot.maintenance.retention import FORGOTTEN_TEXT
 from bot.usage.report_command import ReportOptions, render_report, render_turn
@@ -69,7 +69,7 @@ async def order_retention(url: str) -> str:
     while True:
         try:
             return await system_jobs.run_system_job(url, "retention", now=time.time())
-        except NothingFound:
+        except QuestionRefused:
             await asyncio.sleep(0.05)
 
 

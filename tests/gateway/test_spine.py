@@ -196,7 +196,7 @@ async def test_a_bug_in_a_turn_is_said_without_its_words_and_leaves_no_row_open(
     assert not any("SECRET" in text or "Error" in text for text in texts)
     assert set(await select_rows(gateway, select(turns.c.state, turns.c.ending))) == {("failed", "failed")}
     assert set(await select_rows(gateway, select(model_calls.c.outcome, model_calls.c.error))) == {
-        ("failed", "the turn was set aside")
+        ("cancelled", "the turn was set aside")
     }
     assert await select_rows(gateway, select(notices.c.subject).where(notices.c.subject == "set aside")) == [
         ("set aside",)

@@ -59,7 +59,7 @@ async def test_killed_in_mid_canvas(surround: OpenEnvironment):
     (breakdown,) = await load_whole_breakdowns(environment)
     check_down_time(breakdown, gone_at, back_at, started_at - back_at)
     calls = environment.load_rows("select outcome, again from model_calls where purpose = 'turn' order by id")
-    assert calls == [("failed", None), ("ok", "restart")]
+    assert calls == [("cancelled", None), ("ok", "restart")]
     assert breakdown.seconds["first_canvas"] >= 0.05
     assert breakdown.seconds["own"] > 0
 

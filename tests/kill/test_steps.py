@@ -126,7 +126,7 @@ async def test_in_mid_canvas_with_messages_waiting(surround: OpenEnvironment):
     outcomes = environment.load_rows(
         "select outcome, error from model_calls where purpose = 'turn' order by id"
     )
-    assert outcomes == [("failed", "the process ended"), ("ok", None), ("ok", None)]
+    assert outcomes == [("cancelled", "the process ended"), ("ok", None), ("ok", None)]
 
 
 async def test_after_the_first_block_was_shown(surround: OpenEnvironment):
@@ -160,7 +160,7 @@ async def test_while_a_call_that_was_cut_is_asked_again(surround: OpenEnvironmen
     query = "select step, again, outcome, finish_reason from model_calls where purpose = 'turn' order by id"
     assert environment.load_rows(query) == [
         (1, None, "ok", "length"),
-        (2, "cut", "failed", None),
+        (2, "cut", "cancelled", None),
         (2, "restart", "ok", "tool_calls"),
         (3, None, "ok", "stop"),
     ]
