@@ -329,7 +329,7 @@ def test_the_demo_ends_quietly_when_nobody_reads_on() -> None:
         assert demo.stdout.readline() == b"You: Hi\n"
         demo.stdout.close()
         assert demo.stderr.read() == b""
-    assert demo.returncode == 1
+    assert demo.returncode in {0, 1}  # 0: all was written before the pipe was closed
 
 
 def test_demo_reads_no_settings_and_passes_its_options(

@@ -105,13 +105,13 @@ async def is_killed_at_a_snooze(environment: KillEnvironment, when: str, commit:
         environment.api.person(chat).tap(reminder, label)
     has_died = False
     try:
-        await environment.until(lambda: "Again at " in environment.texts(chat)[-1])
+        await environment.until(lambda: "Again " in environment.texts(chat)[-1])
         await environment.gateway.while_alive(environment.wait_until_idle())
     except GatewayDied:
         has_died = True
         await environment.gateway.wait_for_exit()
         await environment.gateway.start()
-        await environment.until(lambda: "Again at " in environment.texts(chat)[-1])
+        await environment.until(lambda: "Again " in environment.texts(chat)[-1])
         await environment.wait_until_idle()
     assert not environment.messages(chat)[-1].buttons
     snoozes = environment.load_rows(
