@@ -350,13 +350,13 @@ def _list_higher_roles(known_person: Person | None) -> tuple[Role, ...]:
 
 
 async def register_stranger(
-    tx: Transaction, person: int, name: str, *, language: str | None = None, now: float
+    tx: Transaction, person: int, name: str, *, language: str | None = None, is_told: bool = True, now: float
 ) -> tuple[str | None, float] | None:
     """Store that a stranger wrote; returns what to reply, or None: nothing yet.
 
     The reply is (their code, or None if they know it is valid; when it expires). Who is on the list keeps
-    their code, because admins have a card with it; writing again extends it. The list of strangers is
-    bounded; the oldest are deleted.
+    their code, because admins have a card with it; writing again extends it. Who is not told their code now
+    gets it when they write next. The list of strangers is bounded; the oldest are deleted.
     """
     row = (await tx.execute(select(strangers).where(strangers.c.id == person))).one_or_none()
     if row is not None and now < row.told_at + STRANGER_REPLY_INTERVAL_SECONDS:
@@ -365,12 +365,12 @@ async def register_stranger(
         await tx.execute(update(strangers).where(strangers.c.id == person).values(told_at=now))
         return None, row.expires_at
     code = _make_code() if row is None else row.code
-    expires_at = now + STRANGER_CODE_SECONDS
+    expires_at = now + STRANGER_CODE_SECONDS if is_told else now
     values = {
         "name": name,
         "code": code,
         "asked_at": now,
-        "told_at": now,
+        "told_at": now if is_told else 0.0,
         "expires_at": expires_at,
         "language": language,
     }

@@ -92,8 +92,14 @@ async def handle_membership(
     if context.deps.access.get_role(context.person) == "blocked":
         left = await store_group(context, replace(group, state="left"))
         return replace(left, best_effort_calls=(partial(context.deps.best_effort_calls.leave_chat, chat.id),))
-    was_left_today = known is not None and context.now < known.since + ANSWER_SECONDS
-    return await _join_group(context, group, has_card=was_left_today)
+    return await _join_group(context, group, has_card=_was_asked_about(context, known))
+
+
+def _was_asked_about(context: ActionContext, left: Group | None) -> bool:
+    """Whether admins had a card within a day about a group that was left; who is blocked causes none."""
+    if left is None or context.now >= left.since + ANSWER_SECONDS:
+        return False
+    return context.deps.access.get_role(left.added_by or 0) != "blocked"
 
 
 async def announce_group(update: ParsedUpdate, sees_all: bool | None, context: ActionContext) -> ActionResult:

@@ -86,11 +86,10 @@ async def ask_from_group(title: str, context: ActionContext) -> ActionResult:
     """Tell admins of a stranger who asked in a group that the bot answers in; nothing is said there."""
     if context.deps.access.mode != "pairing" or await people.find_stranger(context.tx, context.person):
         return ActionResult()
-    registered = await people.register_stranger(
-        context.tx, context.person, context.name, language=context.translate.language, now=context.now
+    language = context.translate.language
+    await people.register_stranger(
+        context.tx, context.person, context.name, language=language, is_told=False, now=context.now
     )
-    if registered is None:
-        return ActionResult()
     text = defer(
         "{name} ({number}) asks me something in the group “{title}”.",
         name=context.name,

@@ -121,6 +121,23 @@ async def test_strangers_are_not_answered_in_a_group_and_admins_hear_of_each_onc
     assert [row.body for row in await in_group.load_items(sender=BOB)] == [None, None]
 
 
+async def test_who_asked_in_a_group_gets_their_code_as_soon_as_they_write_alone(in_group: UpdateHarness):
+    [_] = await ask(in_group, "hi", person=BOB)
+    [reply] = await in_group.send_text("hi", person=BOB)  # admins have their card
+    assert "To be let in, give an admin this code: " in reply.text
+
+
+async def test_a_group_that_was_left_for_who_is_blocked_is_asked_about_for_others(harness: UpdateHarness):
+    await harness.let_in(ADMIN, "admin")
+    async with harness.database.transaction() as tx:
+        await people.put(tx, BOB, "Bob", "blocked", now=harness.now)
+    await harness.access.load(harness.database)
+    assert await change_membership(harness, "member", by=BOB) == []
+    await change_membership(harness, "left", by=BOB)
+    [card] = await change_membership(harness, "member", by=ANNA)
+    assert card.text.startswith("Anna added me")
+
+
 async def test_cards_about_groups_count_among_those_that_strangers_cause(harness: UpdateHarness):
     await harness.let_in(ADMIN, "admin")
     cards = []
