@@ -188,7 +188,7 @@ async def test_progress_is_asked_for_and_reported_without_secrets():
 async def test_a_start_is_not_counted_as_time_of_the_call():
     limits = replace(QUICK_LIMITS, call_seconds=0.001)  # no program starts as quickly
     async with running_server(stdio_program(), limits) as (server, changes):
-        with pytest.raises(ToolError, match=r"0\.001 s"):
+        with pytest.raises(ToolError, match=r"(did not answer in time \(|still at work after )0\.001 s"):
             await call_tool(server, "wait", {})
         assert len(changes.listings) == 1
 
