@@ -6,7 +6,6 @@ The library's own limits are for a single read or write: an answer that comes by
 import asyncio
 from typing import Any
 
-from telegram._utils.defaultvalue import DefaultValue
 from telegram.error import TimedOut
 from telegram.request import HTTPXRequest, RequestData
 
@@ -27,7 +26,7 @@ class BoundedRequest(HTTPXRequest):
         pool_timeout: Any = HTTPXRequest.DEFAULT_NONE,
     ) -> tuple[int, bytes]:
         """Make the call. Raises TimedOut when it takes too long; it may have had its effect."""
-        if isinstance(read_timeout, DefaultValue):
+        if read_timeout is HTTPXRequest.DEFAULT_NONE:
             read_timeout = self.read_timeout
         seconds = read_timeout + _count_bytes(request_data) / _SLOWEST_BYTES_A_SECOND
         timeouts = (read_timeout, write_timeout, connect_timeout, pool_timeout)
