@@ -26,7 +26,7 @@ from bot.jobs.system_job_runner import (
 from bot.jobs.times.rrules import load_zone
 from bot.maintenance.backup import BackupTask, IntegrityCheck, build_backup_directory
 from bot.maintenance.retention import ForgetChatRunner, RetentionPolicy, RetentionTask
-from bot.maintenance.system_jobs import CacheWarmupTask, DaySumsTask, ReadCountersTask, UsageSummaryTask
+from bot.maintenance.system_jobs import CacheWarmupTask, ReadCountersTask, UsageSummaryTask
 from bot.settings import Settings
 from bot.turns.cache_warmup import CacheWarmup
 from bot.usage.reconcile import CountersEndpoint, Reconciliation
@@ -67,12 +67,10 @@ class MaintenanceFactory:
         self.reconciliation = Reconciliation(database, counters, notify_admins)
         self._settings = settings
         self._database = database
-        sums = DaySumsTask(database)
         self._system_jobs = (
             *self._build_database_jobs(),
             *self._build_endpoint_jobs(cache_warmup),
             *self._build_usage_jobs(),
-            SystemJob("sums", "sums the usage of past days", build_hourly_rule(), sums, sums.has_work),
             SystemJob("groups", "leaves groups that no admin has let in", build_hourly_rule(), leave_groups),
         )
 

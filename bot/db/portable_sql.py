@@ -188,7 +188,6 @@ class LockNumber(IntEnum):
     """What a TransactionLock is of."""
 
     SEAT_REQUESTS = 1
-    DAY_SUMS = 2  # who makes, deletes or moves them
     TOOLS = 3  # and their sources
 
 

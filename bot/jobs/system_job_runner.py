@@ -39,16 +39,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SystemJob:
-    """A recurring job, by a rule of recurrence in the gateway's zone; `rule` None: by a clock of its own.
-
-    `has_work`: asked when the gateway starts whether the job is to run at once (None: never).
-    """
+    """A recurring job, by a rule of recurrence in the gateway's zone; `rule` None: by a clock of its own."""
 
     name: str
     description: str
     rule: str | None
     run: SystemJobFunction
-    has_work: Callable[[], Awaitable[bool]] | None = None
 
 
 def build_hourly_rule() -> str:
@@ -166,7 +162,6 @@ class SystemJobSync:
         await asyncio.sleep(POLL_SECONDS)
         await retry_until_available(self.sync_rows)
         self._wake_scheduler()
-        await retry_until_available(self.order_jobs_with_work)
         while True:
             await asyncio.sleep(compute_seconds_to_look(POLL_SECONDS))
             with contextlib.suppress(StoreUnavailable):
@@ -189,17 +184,6 @@ class SystemJobSync:
             for job, next_due in zip(missing, first_due, strict=True):
                 new = NewJob("system", next_due, zone, job.rule, text=job.description, name=job.name)
                 await jobs.put_system_job(tx, new, now=now)
-
-    async def order_jobs_with_work(self) -> None:
-        """Order the jobs that are to run at once."""
-        names = [job.name for job in self._system_jobs if job.has_work is not None and await job.has_work()]
-        if not names:
-            return
-        async with self._database.transaction() as tx:
-            for job in await jobs.list_system_jobs(tx):
-                if job.name in names:
-                    await jobs.run_now(tx, job.id, jobs.build_inbox_row(job), now=self._settings.clock())
-        self._wake_worker()
 
     async def poll_ordered_jobs(self) -> None:
         """Wake the worker if a job waits. While nothing is written to the database, it is not queried."""

@@ -1,9 +1,8 @@
-"""The system jobs that warm the idle cache, read the endpoint's counters, and sum and summarise usage.
+"""The system jobs that warm the idle cache, read the endpoint's counters, and summarise usage.
 
 One that runs at an hour has it as `local_time`, in the gateway's zone. Errors are left to what runs it.
 """
 
-import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ from typing import ClassVar
 
 from bot.db.conversations import calls
 from bot.db.engine import Database
-from bot.db.usage import day_sums
 from bot.domain import Button, Part
 from bot.errors import JobFailed
 from bot.translations.translator import Translator
@@ -56,33 +54,6 @@ class ReadCountersTask:
             raise JobFailed("The endpoint shows no counters (/metrics).")
         if not reading.totals:
             raise JobFailed(f"There is no reading: {reading.why}.")
-
-
-@dataclass(frozen=True, slots=True)
-class DaySumsTask:
-    """Sums the usage of the days that are over and have no sums, for the admins' page.
-
-    A part of a day at a time, with a pause after each, since everybody waits for such a transaction.
-    """
-
-    database: Database
-    pause_seconds: float = 0.2
-    clock: Clock = time.time
-
-    async def has_work(self) -> bool:
-        """Whether a day has no sums, such as all days after an upgrade."""
-        return bool(await self._list_missing())
-
-    async def __call__(self) -> None:
-        for part, day in await self._list_missing():
-            async with self.database.long_transaction() as tx:
-                was_stored = await day_sums.store(tx, part, day)
-            if was_stored:
-                await asyncio.sleep(self.pause_seconds)
-
-    async def _list_missing(self) -> list[tuple[day_sums.SumPart, int]]:
-        async with self.database.read_transaction() as tx:
-            return await day_sums.list_missing(tx, now=self.clock())
 
 
 @dataclass(frozen=True, slots=True)

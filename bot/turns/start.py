@@ -12,7 +12,6 @@ from bot.db.conversations.calls import InterruptedCall, StoredResult
 from bot.db.conversations.turns import NewTurn, StoredTurn
 from bot.db.people import group_texts, groups
 from bot.db.transaction import Transaction
-from bot.db.usage import day_sums
 from bot.domain import Lane, Message, Reply
 from bot.turns import context_window
 from bot.turns.said_before import load_texts
@@ -129,7 +128,6 @@ async def _store_turn(
     turn = await turns.open_turn(tx, new_turn, items, plan.user_messages, now=now)
     if turn is None:
         return None
-    await day_sums.discard(tx, [new_turn.received_at], now=now)  # it may have waited
     if plan.said_before:
         await group_texts.delete_texts(tx, plan.said_before)
     if request.attachment_count:

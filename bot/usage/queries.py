@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from bot.db.engine import Database
 from bot.db.transaction import Transaction
-from bot.db.usage import counter_readings, report_sums, summed_scopes, tool_sums
+from bot.db.usage import counter_readings, report_sums, tool_sums
 from bot.db.usage.thinking_sums import ThinkingSums, sum_by_thinking
 from bot.db.usage.usage_sums import (
     DAY_SECONDS,
@@ -98,7 +98,7 @@ async def load_tool_report(tx: Transaction, scope: Scope) -> UsageReport:
 
     It has no percentiles where there are too many calls.
     """
-    tools = await summed_scopes.sum_tool_calls(tx, scope)
+    tools = await tool_sums.sum_tool_calls(tx, scope, "tool")
     sums = ReportSums(calls=(), retries=(), turns=(), tools=tools)
     if sum(tool.timed for tool in tools) > MAX_EXACT_TOOL_CALLS:
         return build_report(ReportQuery(scope, "tool"), replace(sums, percentile_method=None))
@@ -115,10 +115,10 @@ async def load_sums_in(
     there is `load_tool_report`.
     """
     group = _turn_grouping(query.by)
-    calls = await summed_scopes.sum_calls(tx, query.scope, group)
+    calls = await report_sums.sum_calls(tx, query.scope, group)
     turns: Sequence[TurnSums] = ()
     if group is None or group in report_sums.TURN_GROUPS:
-        turns = await summed_scopes.count_turns(tx, query.scope, group)
+        turns = await report_sums.count_turns(tx, query.scope, group)
     durations = _DurationRows()
     if percentiles_of:
         durations = await _load_durations(tx, replace(query, by=None), turns, percentiles_of)

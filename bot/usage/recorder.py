@@ -14,7 +14,7 @@ from bot.db import share_holds
 from bot.db.engine import Database
 from bot.db.shares import ShareHold
 from bot.db.transaction import Transaction
-from bot.db.usage import breakdowns, day_sums, process_lives
+from bot.db.usage import breakdowns, process_lives
 from bot.db.usage.breakdowns import StoredBreakdown, TurnTimestamps, UnaccountedTurn
 from bot.domain import Lane
 from bot.errors import StoreUnavailable
@@ -137,7 +137,6 @@ class UsageRecorder:
                 finished[timestamps.item] = breakdown
                 durations += count_durations(timestamps, breakdown)
             await breakdowns.store_breakdowns(tx, finished, durations)
-            await day_sums.discard(tx, (turn.received_at for turn in delivered), now=now)
             running = [timer for timer in timers if timer.item not in finished]
             spans = {timer.item: self._serialize_measured(timer, now) for timer in running}
             await breakdowns.store_spans(tx, spans)

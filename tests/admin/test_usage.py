@@ -15,7 +15,6 @@ from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.tables import model_calls
 from bot.errors import NothingFound
-from bot.maintenance.system_jobs import DaySumsTask
 from bot.usage.report_command import ReportOptions, render_report
 from tests.support.admin_page import AdminPageHarness, open_admin_page
 from tests.support.random_month import RandomMonth, Row, fill_month
@@ -148,7 +147,6 @@ async def test_every_figure_of_a_random_month_is_that_of_the_report_and_of_the_r
 ):
     month = await fill_month(database, random.randrange(10**6))
     await add_turnless_calls(database, month)
-    await DaySumsTask(database, pause_seconds=0.0)()  # of some days: on others something is under way
     async with database.transaction() as tx:
         await people.put(tx, 8, "Bob", "member", now=time.time())
     async with open_admin_page(database, database_url) as page:

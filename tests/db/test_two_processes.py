@@ -17,7 +17,6 @@ from bot.db.queues.admin_notices import count_sending, record_if_changed
 from bot.db.queues.edited_messages import Revision
 from bot.db.queues.inbox import IncomingUpdate
 from bot.db.queues.jobs import NewJob
-from bot.db.tables import daily_turns
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import jobs as jobs_table
 from bot.db.tables import turns as turns_table
@@ -26,8 +25,6 @@ from bot.db.tools.approvals import NewApprovalQuestion
 from bot.db.tools.audit import Actor
 from bot.db.tools.sources import Source
 from bot.db.transaction import Transaction
-from bot.db.usage import day_sums
-from bot.db.usage.usage_sums import DAY_SECONDS
 from bot.domain import Lane, Part
 from bot.tool_registry.add_source import toggle_operation
 from bot.tool_registry.admin_actions import AdminAction, begin_action
@@ -164,29 +161,6 @@ async def test_admins_are_told_once_and_again_when_it_changes(database: Database
     assert await run_at_once(database, other_database, record, record) == [True, False]
     async with database.transaction() as tx:
         assert await record_if_changed(tx, "disk", "it is empty", now=2.0)
-
-
-async def test_sums_of_a_day_are_never_without_a_change_of_their_rows(
-    database: Database, other_database: Database
-):
-    turn = await insert_turn(database, state="ended", ended_at=2.0)
-    now = 10 * DAY_SECONDS
-
-    async def sum_day(tx: Transaction) -> None:
-        assert await day_sums.store(tx, "chat", 0)
-
-    async def change(tx: Transaction) -> None:
-        changed = update(turns_table).where(turns_table.c.id == turn)
-        await tx.execute(changed.values(lane=f"{LANE.key}:1"))
-        await day_sums.discard(tx, [1.0], now=now)
-
-    await run_at_once(database, other_database, change, sum_day)
-    async with database.read_transaction() as tx:
-        assert list((await tx.execute(select(daily_turns.c.lane))).scalars()) == [f"{LANE.key}:1"]
-    await run(database, change)
-    await run_at_once(database, other_database, sum_day, change)
-    async with database.read_transaction() as tx:
-        assert list((await tx.execute(select(daily_turns.c.lane))).scalars()) == []
 
 
 async def test_a_job_that_is_deleted_while_its_outcome_is_stored_stays_deleted(

@@ -5,7 +5,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -209,28 +209,6 @@ async def test_a_database_that_is_busy_is_waited_for_and_other_items_have_their_
     assert [tuple(row) for row in states] == [(1, "done"), (2, "running"), (3, "done")]
 
 
-async def test_a_job_that_has_work_runs_when_the_gateway_starts(harness: SystemJobHarness):
-    work = ["a day"]
-
-    async def has_work() -> bool:
-        return bool(work)
-
-    care, report, read = harness.system_jobs()
-    woken: list[int] = []
-    sync = harness.make_sync((replace(care, has_work=has_work), report, read), lambda: woken.append(1))
-    await sync.sync_rows()
-    due = (await harness.load_rows())["care"].next_due
-    await sync.order_jobs_with_work()
-    await sync.order_jobs_with_work()  # ordered already
-    await harness.run_inbox()
-    assert (harness.ran_names, woken) == (["care"], [1, 1])
-    assert (await harness.load_rows())["care"].next_due == due
-    work.clear()
-    await sync.order_jobs_with_work()
-    await harness.run_inbox()
-    assert harness.ran_names == ["care"]
-
-
 async def test_jobs_are_listed_and_one_that_is_ordered_is_heard_of(
     harness: SystemJobHarness, database_url: str, monkeypatch: pytest.MonkeyPatch
 ):
@@ -307,7 +285,7 @@ def make_overdue(gateway: GatewayHarness, name: str) -> None:
 async def wait_until_settled(gateway: GatewayHarness, count: int) -> list[tuple[Any, ...]]:
     """The inbox items of system jobs, once there are `count` and all are done."""
     columns = "json_extract(body, '$.job') AS name, state, error"
-    query = f"SELECT {columns} FROM inbox WHERE kind = 'system' AND name <> 'sums' ORDER BY id"
+    query = f"SELECT {columns} FROM inbox WHERE kind = 'system' ORDER BY id"
     async with asyncio.timeout(30):
         while True:
             seen = await select_rows(gateway, query)

@@ -14,11 +14,11 @@ from bot.db.conversations import conversations, retries
 from bot.db.conversations.turns import list_past_turns
 from bot.db.engine import Database
 from bot.db.people import people
-from bot.db.tables import inbox, model_calls, summed_days, turns
+from bot.db.tables import model_calls, turns
 from bot.domain import Message, Usage
 from bot.turns.turn_request import PreflightResult
 from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, hang_forever, make_call, make_reply
-from tests.support.usage_rows import NOON, UsageRows
+from tests.support.usage_rows import UsageRows
 from tools.base import tool
 
 LONG = "word " * 400  # about 500 tokens
@@ -276,25 +276,3 @@ async def test_a_stamp_is_in_the_zone_of_its_time_and_a_later_zone_changes_no_ea
         "[Wed 2036-07-02 07:30 JST] hello",
     ]
     assert messages[:2] == list(model.requests[-2].messages[1:3])
-
-
-async def test_a_turn_that_begins_on_a_later_day_deletes_the_sums_of_its_own(
-    database: Database, model: ScriptedModel
-):
-    harness = TurnHarness(database, model, [])
-    model.script = [OK, OK]
-    async with database.transaction() as tx:
-        await tx.execute(summed_days.insert(), [{"part": "time", "day": day} for day in (20_000, 20_001)])
-    await harness.build_runner().run(await harness.new_request("hello"))
-    assert await load_summed_days(database) == [20_000, 20_001]
-    request = await harness.new_request("I have waited")
-    [item] = request.items
-    async with database.transaction() as tx:
-        await tx.execute(inbox.update().where(inbox.c.id == item.id).values(received_at=NOON))
-    await harness.build_runner().run(replace(request, items=(replace(item, received_at=NOON),)))
-    assert await load_summed_days(database) == [20_001]
-
-
-async def load_summed_days(database: Database) -> list[int]:
-    async with database.read_transaction() as tx:
-        return sorted((await tx.execute(summed_days.select())).scalars("day"))

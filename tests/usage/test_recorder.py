@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import select
 
 from bot.db.engine import Database
-from bot.db.tables import accounts, durations, inbox, lives, outbox, summed_days, turns
+from bot.db.tables import accounts, durations, inbox, lives, outbox, turns
 from bot.db.usage import breakdowns
 from bot.domain import InboxItem, Lane
 from bot.usage import recorder
@@ -97,8 +97,6 @@ async def test_a_delivered_turn_gets_its_breakdown_and_is_measured_no_more(datab
     timer = turn_timers.open(taken_item(first), LANE)
     timer.add_span(Span("first canvas", 101.0, 104.5))
     timer.hand_over()
-    async with database.transaction() as tx:
-        await tx.execute(summed_days.insert(), [{"part": "time", "day": day} for day in (0, 1)])
     async with run_recorder(database, turn_timers):
         await wait_until(lambda: has_stored_interval(database, first, "first canvas"))
         timer.add_span(Span("Telegram", 104.5, 105.0))
@@ -112,8 +110,6 @@ async def test_a_delivered_turn_gets_its_breakdown_and_is_measured_no_more(datab
     assert await select_column(database, select(durations.c.kind).where(durations.c.kind == "whole")) == [
         "whole"
     ]
-    # The sums of its day said that it has none.
-    assert await select_column(database, select(summed_days.c.day)) == [1]
 
 
 async def has_no_timers(timers: TurnTimers) -> bool:

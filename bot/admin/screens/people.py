@@ -27,7 +27,7 @@ from bot.db.people.admin_changes import LINK_HOURS
 from bot.db.people.limits import EVERYBODY
 from bot.db.people.people import COMMAND_LINE_INVITER, Invite
 from bot.db.people.roster import ReviewedPerson, list_reviewed_people
-from bot.db.usage import summed_scopes
+from bot.db.usage import report_sums
 from bot.db.usage.usage_sums import Scope
 from bot.usage.report import format_local
 
@@ -76,8 +76,8 @@ async def _load_roster(request: PageRequest, scope: Scope) -> Roster:
     async with request.read() as tx:
         stored = await list_reviewed_people(tx)
         present = [group for group in await groups.list_groups(tx) if group.state != "left"]
-        turns = await summed_scopes.count_turns(tx, scope, "user")
-        calls = await summed_scopes.sum_calls(tx, scope, "user")
+        turns = await report_sums.count_turns(tx, scope, "user")
+        calls = await report_sums.sum_calls(tx, scope, "user")
         since = scope.since or 0.0
         return Roster(
             [*_list_configured(request, stored), *stored],

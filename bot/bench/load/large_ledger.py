@@ -15,9 +15,7 @@ from bot.bench.harness.stage import FIRST_CHAT_ID, AnswerTimes, open_stage
 from bot.bench.harness.statistics import FigureRow, limit_to, percentile
 from bot.bench.harness.workload import ProseBrain
 from bot.bench.load.latency import CHATS, SLICE_MESSAGES, ask_in_a_row
-from bot.db.engine import open_database
 from bot.db.migrate import migrate
-from bot.maintenance.system_jobs import DaySumsTask
 from bot.sim.vllm.server import SimulatedEndpoint
 from bot.usage import report_command
 from bot.usage.histogram import bucket_number
@@ -245,8 +243,6 @@ async def provide_full_ledger(folder: Path, model_calls: int) -> Path:
     if not file.exists():
         # In a thread: it takes half a minute, in which Ctrl-C must work.
         await run_in_thread(fill_database, file, model_calls)
-        async with open_database(f"sqlite+aiosqlite:///{file}") as database:
-            await DaySumsTask(database, pause_seconds=0.0)()
     return file
 
 

@@ -4,7 +4,6 @@ Functions work inside the caller's transaction `tx`.
 """
 
 import json
-import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -12,7 +11,6 @@ from sqlalchemy import exists, select, update
 
 from bot.db.tables import tool_calls, tools, turns
 from bot.db.transaction import Transaction
-from bot.db.usage import day_sums
 
 INVENTED_TOOL_NAME: Final = "(made up)"
 """Replaces the name of a tool that never existed, because the model made the name up."""
@@ -22,7 +20,7 @@ async def rename_invented_tools(tx: Transaction, turn_ids: Sequence[int]) -> Non
     """Replace names of tools that were not offered and do not exist: they are text of the model."""
     is_registered = exists().where(tools.c.name == tool_calls.c.name)
     refused = (
-        select(tool_calls.c.id, tool_calls.c.name, turns.c.tools, turns.c.received_at)
+        select(tool_calls.c.id, tool_calls.c.name, turns.c.tools)
         .join(turns, turns.c.id == tool_calls.c.turn)
         .where(tool_calls.c.turn.in_(turn_ids), tool_calls.c.outcome == "refused", ~is_registered)
     )
@@ -31,7 +29,6 @@ async def rename_invented_tools(tx: Transaction, turn_ids: Sequence[int]) -> Non
     if invented:
         renamed = update(tool_calls).where(tool_calls.c.id.in_([row.id for row in invented]))
         await tx.execute(renamed.values(name=INVENTED_TOOL_NAME))
-        await day_sums.discard(tx, (row.received_at for row in invented), now=time.time())
     await _rewrite_used_tools(tx, turn_ids)
 
 

@@ -9,12 +9,10 @@ from typing import Any, Literal
 from sqlalchemy import Column, ColumnElement, Table, and_, case, delete, func, or_, select, true, update
 
 from bot.db import revisions
-from bot.db.portable_sql import LockNumber, TransactionLock, upsert
+from bot.db.portable_sql import upsert
 from bot.db.tables import (
     allowances,
     approvals,
-    daily_calls,
-    daily_turns,
     grants,
     group_speakers,
     group_texts,
@@ -35,8 +33,7 @@ GroupState = Literal["asked", "in", "left"]
 Speakers = Literal["members", "everyone"]
 
 REMOVED_FROM_GROUP = "removed from the group"
-_LOCK_DAY_SUMS = select(TransactionLock(LockNumber.DAY_SUMS))
-_TABLES_BY_LANE = (approvals, daily_calls, daily_turns, group_texts, inbox, jobs, outbox, turns)
+_TABLES_BY_LANE = (approvals, group_texts, inbox, jobs, outbox, turns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +149,6 @@ async def move(tx: Transaction, old_chat: int, new_chat: int) -> None:
     """
     old_lane = Lane(old_chat).key
     new_lane = Lane(new_chat).key
-    await tx.execute(_LOCK_DAY_SUMS)  # sums that are made meanwhile would name the old lane
     await _move_notes(tx, old_lane, new_lane)
     await _detach_messages(tx, old_lane)
     # The supergroup counts its messages from the beginning, and the old ones can no longer be edited.

@@ -35,14 +35,10 @@ from bot.db.tables.tools import (
 from bot.db.tables.usage import (
     ODD_CALL_SQL,
     accounts,
-    daily_calls,
-    daily_tools,
-    daily_turns,
     durations,
     lives,
     model_calls,
     readings,
-    summed_days,
 )
 
 __all__ = [
@@ -53,9 +49,6 @@ __all__ = [
     "approvals",
     "attachments",
     "audit",
-    "daily_calls",
-    "daily_tools",
-    "daily_turns",
     "durations",
     "grants",
     "group_speakers",
@@ -85,7 +78,6 @@ __all__ = [
     "share_holds",
     "sources",
     "strangers",
-    "summed_days",
     "tool_calls",
     "tool_images",
     "tools",

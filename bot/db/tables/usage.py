@@ -1,4 +1,4 @@
-"""The usage ledger: model calls, accounts of turns, sums by day, process lifetimes, the server's counters."""
+"""The usage ledger: model calls, accounts of turns, process lifetimes, the server's counters."""
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Table, false, text
 
@@ -123,83 +123,6 @@ durations = Table(
     Column("kind", Text, primary_key=True),
     Column("bucket", Integer, primary_key=True, autoincrement=False),
     Column("count", Integer, nullable=False),
-)
-
-# Sums of past days in UTC, so that long periods need not be summed row by row. A day is summed once for each
-# `part`: time, user, chat (daily_turns, daily_calls) and tool (daily_calls, daily_tools). Who changes a row
-# of such a day deletes its sums, and they are made again. `called` restricts a row to turns that called a
-# model, a purpose, both or a tool, such as `tool clock`; empty: to none.
-summed_days = Table(
-    "summed_days",
-    metadata,
-    Column("part", Text, primary_key=True),
-    Column("day", Integer, primary_key=True, autoincrement=False),  # since the epoch
-)
-
-daily_turns = Table(
-    "daily_turns",
-    metadata,
-    Column("id", Id, primary_key=True),
-    Column("part", Text, nullable=False),
-    Column("day", Integer, nullable=False),
-    Column("slot", Integer),  # of the part time: quarters of an hour since the epoch
-    Column("person", BigInteger),  # of the part user
-    Column("lane", Text),  # of the part chat
-    Column("called", Text, nullable=False),
-    Column("endpoint", Text, nullable=False),
-    Column("thinking", Boolean, nullable=False),
-    Column("turns", Integer, nullable=False),
-    Column("failed", Integer, nullable=False),
-    Column("settled", Integer, nullable=False),  # with an account
-    Index("ix_daily_turns_part_day_called", "part", "day", "called"),
-)
-
-# The columns of sums are those of CallSums (bot.db.usage.usage_sums).
-daily_calls = Table(
-    "daily_calls",
-    metadata,
-    Column("id", Id, primary_key=True),
-    Column("part", Text, nullable=False),
-    Column("day", Integer, nullable=False),
-    Column("slot", Integer),
-    Column("person", BigInteger),
-    Column("lane", Text),
-    Column("called", Text, nullable=False),
-    Column("endpoint", Text),  # of the turn, as `thinking`; NULL: the calls belong to none
-    Column("thinking", Boolean),
-    Column("model", Text),  # NULL, as `purpose`: of any, where a row of the part time is about a tool
-    Column("purpose", Text),
-    Column("calls", Integer, nullable=False),
-    Column("input", BigInteger, nullable=False),
-    Column("input_known", Integer, nullable=False),
-    Column("cached", BigInteger, nullable=False),
-    Column("cached_known", Integer, nullable=False),
-    Column("cached_of", BigInteger, nullable=False),
-    Column("output", BigInteger, nullable=False),
-    Column("output_known", Integer, nullable=False),
-    Column("partial", Integer, nullable=False),
-    Column("canvases", BigInteger, nullable=False),
-    Column("canvases_known", Integer, nullable=False),
-    Column("costing", Integer, nullable=False),
-    Column("failed", Integer, nullable=False),
-    Index("ix_daily_calls_part_day_called", "part", "day", "called"),
-)
-
-daily_tools = Table(
-    "daily_tools",
-    metadata,
-    Column("id", Id, primary_key=True),
-    Column("day", Integer, nullable=False),
-    Column("called", Text, nullable=False),
-    Column("tool", Text, nullable=False),
-    Column("outcome", Text, nullable=False),
-    Column("refusal", Text),
-    Column("endpoint", Text, nullable=False),
-    Column("thinking", Boolean, nullable=False),
-    Column("calls", Integer, nullable=False),
-    Column("timed", Integer, nullable=False),
-    Column("seconds", Float, nullable=False),
-    Index("ix_daily_tools_day_called", "day", "called"),
 )
 
 # What the endpoint's own counters said, compared with ours: one row each time they were read.

@@ -64,10 +64,6 @@ WIPED = list_columns(
     instructions="lane text",
     group_speakers="lane name",
     group_texts="lane name text",
-    # As the names of tool_calls, whose sums they are.
-    daily_tools="tool",
-    daily_turns="called",
-    daily_calls="called",
 )
 WITHOUT_TEXT = list_columns(
     inbox="kind shape lane state error spans",
@@ -79,10 +75,6 @@ WITHOUT_TEXT = list_columns(
     outbox="lane state",
     durations="kind",
     seat_requests="endpoint lane",
-    summed_days="part",
-    daily_turns="part lane endpoint",
-    daily_calls="part lane endpoint model purpose",
-    daily_tools="called outcome refusal endpoint",
     approvals="call_id tool hash lane who why answer",
     allowances="tool hash binding",  # valid for a day; a /forget ends them
     people="name role zone language telegram_language",
