@@ -26,7 +26,7 @@ from bot.jobs.system_job_runner import (
 from bot.jobs.times.rrules import load_zone
 from bot.maintenance.backup import BackupTask, IntegrityCheck, build_backup_directory
 from bot.maintenance.retention import ForgetChatRunner, RetentionPolicy, RetentionTask
-from bot.maintenance.system_jobs import CacheWarmupTask, ReadCountersTask, UsageSummaryTask
+from bot.maintenance.system_jobs import CacheWarmupTask, DiskCheck, ReadCountersTask, UsageSummaryTask
 from bot.settings import Settings
 from bot.turns.cache_warmup import CacheWarmup
 from bot.usage.reconcile import CountersEndpoint, Reconciliation
@@ -105,15 +105,21 @@ class MaintenanceFactory:
         ]
         if self.retention_policy.database_file is not None:
             check = IntegrityCheck(self._database, self.retention_policy.database_file)
-            jobs.insert(
-                0,
+            jobs = [
                 SystemJob(
                     "database",
                     "merges its log, looks it through for damage",
                     build_daily_rule(IntegrityCheck.local_time),
                     check,
                 ),
-            )
+                *jobs,
+                SystemJob(
+                    "disk",
+                    "tells admins when the disk is nearly full",
+                    build_hourly_rule(),
+                    DiskCheck(self.retention_policy.database_file.parent),
+                ),
+            ]
         if self.retention_policy.backup_directory is not None:
             jobs.append(
                 SystemJob(

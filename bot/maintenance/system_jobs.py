@@ -1,12 +1,14 @@
-"""The system jobs that warm the idle cache, read the endpoint's counters, and summarise usage.
+"""The system jobs that warm the idle cache, look at the disk, read the endpoint's counters, and sum usage.
 
 One that runs at an hour has it as `local_time`, in the gateway's zone. Errors are left to what runs it.
 """
 
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import tzinfo
+from pathlib import Path
 from typing import ClassVar
 
 from bot.db.conversations import calls
@@ -20,8 +22,14 @@ from bot.usage.reconcile import Reconciliation
 from bot.usage.report import ReportQuery
 from bot.usage.summary import SummaryFrequency
 
+MIN_FREE_BYTES = 1024**3
 IDLE_SECONDS = 4 * 3600.0  # without a call for so long, the endpoint's cache may be gone
 Clock = Callable[[], float]
+
+
+def count_free_bytes(folder: Path) -> int:
+    """The bytes that are free on the disk of this folder."""
+    return shutil.disk_usage(folder).free
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,21 @@ class CacheWarmupTask:
             last_used_at = await calls.find_last_use(tx, self.endpoint)
         if last_used_at is None or self.clock() - last_used_at >= IDLE_SECONDS:
             self.warm_up()
+
+
+@dataclass(frozen=True, slots=True)
+class DiskCheck:
+    """Fails while less than MIN_FREE_BYTES are free where the database is."""
+
+    folder: Path
+    count_free_bytes: Callable[[Path], int] = count_free_bytes
+
+    async def __call__(self) -> None:
+        if self.count_free_bytes(self.folder) < MIN_FREE_BYTES:
+            raise JobFailed(
+                "Less than 1 GB is free on the disk of the database. "
+                "Free some space: once it is full, nobody is answered."
+            )
 
 
 @dataclass(frozen=True, slots=True)

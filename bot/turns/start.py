@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from bot.agent.answer_sources import EarlierResults
 from bot.agent.toolbox import Toolbox
-from bot.db.conversations import attachments, calls, conversations, instructions, turns
+from bot.db.conversations import attachments, calls, conversations, instructions, stored_files, turns
 from bot.db.conversations.calls import InterruptedCall, StoredResult
 from bot.db.conversations.turns import NewTurn, StoredTurn
 from bot.db.people import group_texts, groups
+from bot.db.queues import admin_notices, outbox
 from bot.db.transaction import Transaction
-from bot.domain import Lane, Message, Reply
+from bot.domain import Lane, Message, Part, Reply
 from bot.turns import context_window
 from bot.turns.said_before import load_texts
 from bot.turns.turn_plan import TurnPlan
@@ -131,7 +132,7 @@ async def _store_turn(
     if plan.said_before:
         await group_texts.delete_texts(tx, plan.said_before)
     if request.attachment_count:
-        await attachments.store(tx, turn.id, request.attachments)
+        await _store_attachments(tx, turn.id, request, now)
     if plan.preflight_call is not None:
         await calls.assign_to_turn(tx, plan.preflight_call, turn.id)
     return PreparedTurn(
@@ -143,6 +144,23 @@ async def _store_turn(
         preface=request.preface,
         is_stopped=turn.stopped,
     )
+
+
+async def _store_attachments(tx: Transaction, turn: int, request: TurnRequest, now: float) -> None:
+    """Store what came with the messages; older files leave the store, once their sender has been told."""
+    person = request.person
+    await attachments.store(tx, turn, person, request.attachments)
+    if await stored_files.count_bytes(tx, person) < stored_files.TELL_BYTES:
+        return
+    if not await admin_notices.record_if_changed(tx, f"stored files of {person}", "told", now=now):
+        await stored_files.free_space(tx, person)
+        return
+    told = request.translate(
+        "The files that you sent me are nearly as much as I can keep for you. From now on I delete the "
+        "text of your oldest ones to make room for new ones. What we wrote to each other stays."
+    )
+    part = Part(told, silent=True)
+    await outbox.add(tx, item=None, lane=request.lane, parts=(part,), reply_to=request.reply_to, now=now)
 
 
 async def _resume_turn(

@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from bot.app import factory
 from bot.attachments.reader import AttachmentReader, ReadTimeouts
 from bot.db.engine import open_database
-from bot.db.tables import model_calls
+from bot.db.tables import attachments, model_calls
 from bot.http_server import serve
 from bot.sim.telegram.server import BotApiFault
+from bot.sim.vllm.script import format_tool_call
 from bot.sim.vllm.server import Profile, RequestRecord, SimulatedEndpoint, reply_with
+from bot.telegram.incoming.attachment_loader import NO_SPACE
 from bot.turns.model_caller import IMAGE_PLACEHOLDER
 from tests.support import attachment_files, office_files
 from tests.support.gateway import GatewayHarness, running_gateway
@@ -416,3 +418,47 @@ async def test_a_model_without_image_support_is_told_of_the_picture_and_the_chat
             query = select(model_calls.c.outcome, model_calls.c.again, model_calls.c.images)
             rows = await tx.execute(query.where(model_calls.c.purpose == "turn").order_by(model_calls.c.id))
             assert [tuple(row) for row in rows] == [("failed", None, 1), ("ok", "blind", 0), ("ok", None, 0)]
+
+
+async def enlarge_stored_files(gateway: GatewayHarness, megabytes: int) -> None:
+    """Let each stored file count as one of this size."""
+    async with open_database(gateway.settings.database_url) as database, database.transaction() as tx:
+        await tx.execute(update(attachments).values(size=megabytes * 1024**2))
+
+
+async def test_who_sends_very_many_files_is_told_before_the_oldest_lose_their_text(tmp_path: Path):
+    find_lease = format_tool_call("look_back", {"words": "lease"})
+    brain = reply_with("Read.", "Read too.", "And this.", find_lease, "It is gone.")
+    async with running_gateway(tmp_path, SimulatedEndpoint(brain=brain)) as gateway:
+        ann = gateway.ann
+        ann.send_document("lease.txt", content=b"The rent is 900 euros.", caption="Read it.")
+        await gateway.wait_for_texts()
+        await enlarge_stored_files(gateway, 45)
+        ann.send_document("two.txt", content=b"Two.", caption="And this one.")
+        texts = await gateway.wait_for_texts(3)
+        assert [text for text in texts if "text of your oldest ones" in text] == [texts[1]]
+        await enlarge_stored_files(gateway, 45)
+        ann.send_document("three.txt", content=b"Three.", caption="And this.")
+        await gateway.wait_for_texts(4)
+        ann.send("Look for the rent in my lease again.")
+        assert (await gateway.wait_for_texts(5))[-1] == "It is gone."
+    result = gateway.endpoint.requests[-1].body["messages"][-1]["content"]
+    assert "(The text of lease.txt was deleted to make space" in str(result)
+
+
+async def test_pictures_that_there_is_no_space_for_are_refused_unfetched_and_text_is_answered(tmp_path: Path):
+    async with running_gateway(tmp_path, SimulatedEndpoint(brain=reply_with("I see."))) as gateway:
+        ann = gateway.ann
+        ann.send_photo("What is it?", content=attachment_files.make_image())
+        await gateway.wait_for_texts()
+        await enlarge_stored_files(gateway, 50)
+        ann.send_photo("", content=attachment_files.make_image())
+        assert (await gateway.wait_for_texts(2))[1] == f"I could not use your photo: {NO_SPACE}."
+        ann.send("And without one?")
+        await gateway.wait_for_texts(3)
+        assert len(gateway.api.calls_of("getFile")) == 1
+        ann.send("/new")
+        await gateway.wait_for_texts(4)
+        ann.send_photo("This?", content=attachment_files.make_image())
+        assert (await gateway.wait_for_texts(6))[-1] == "I see."
+        assert len(gateway.api.calls_of("getFile")) == 2

@@ -1,6 +1,7 @@
-"""What further system jobs do: warm a cold endpoint, read counters, summarise usage."""
+"""What further system jobs do: warm a cold endpoint, look at the disk, read counters, summarise usage."""
 
 from datetime import UTC
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,9 @@ from bot.errors import JobFailed
 from bot.http_server import serve
 from bot.maintenance.system_jobs import (
     IDLE_SECONDS,
+    MIN_FREE_BYTES,
     CacheWarmupTask,
+    DiskCheck,
     ReadCountersTask,
     UsageSummaryTask,
 )
@@ -38,6 +41,12 @@ async def test_an_endpoint_is_warmed_only_after_idle_hours(database: Database):
     assert await run_task_at(now) == 2
     await UsageRows(database).add_call(None, endpoint="fallback", created_at=now)
     assert await run_task_at(now + 1) == 3
+
+
+async def test_a_disk_with_less_than_a_gigabyte_free_is_reported():
+    await DiskCheck(Path("/data"), lambda _: MIN_FREE_BYTES)()
+    with pytest.raises(JobFailed, match="Less than 1 GB is free"):
+        await DiskCheck(Path("/data"), lambda _: MIN_FREE_BYTES - 1)()
 
 
 async def test_counters_are_read_on_request(database: Database):

@@ -6,6 +6,7 @@ exceed MAX_TEXT_BYTES. Functions work inside the caller's transaction `tx`.
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Any
 
 from sqlalchemy import Row, insert, or_, select
 
@@ -27,7 +28,9 @@ _SELECT_TOOL_IMAGES = (
 )
 
 
-async def store(tx: Transaction, turn: int, attachments_by_message: Sequence[Sequence[Attachment]]) -> None:
+async def store(
+    tx: Transaction, turn: int, person: int, attachments_by_message: Sequence[Sequence[Attachment]]
+) -> None:
     """Store the attachments of a turn's user messages, a sequence for each message in their order."""
     user_messages = (
         select(messages.c.id)
@@ -38,14 +41,7 @@ async def store(tx: Transaction, turn: int, attachments_by_message: Sequence[Seq
     text_count = sum(bool(attachment.text) for stored in attachments_by_message for attachment in stored)
     max_text_bytes = MAX_TEXT_BYTES // max(1, text_count)
     rows = [
-        {
-            "message": message,
-            "kind": attachment.kind,
-            "name": attachment.name,
-            "media_type": attachment.media_type,
-            "data": attachment.data,
-            "text": _cut_text(attachment.text, max_text_bytes),
-        }
+        {"message": message, "person": person, **_build_columns(attachment, max_text_bytes)}
         for message, of_message in zip(message_ids, attachments_by_message, strict=True)
         for attachment in of_message
     ]
@@ -53,10 +49,16 @@ async def store(tx: Transaction, turn: int, attachments_by_message: Sequence[Seq
         await tx.execute(insert(attachments), rows)
 
 
-def _cut_text(text: str | None, max_bytes: int) -> str | None:
-    if text is None:
-        return None
-    return text[:max_bytes].encode()[:max_bytes].decode(errors="ignore")
+def _build_columns(attachment: Attachment, max_text_bytes: int) -> dict[str, Any]:
+    text = (attachment.text or "")[:max_text_bytes].encode()[:max_text_bytes]
+    return {
+        "kind": attachment.kind,
+        "name": attachment.name,
+        "media_type": attachment.media_type,
+        "data": attachment.data,
+        "text": None if attachment.text is None else text.decode(errors="ignore"),
+        "size": len(attachment.data or b"") + len(text),
+    }
 
 
 async def load_of_turn(tx: Transaction, turn: int) -> tuple[tuple[Attachment, ...], ...]:

@@ -100,7 +100,10 @@ attachments = Table(
     Column("media_type", Text, nullable=False),
     Column("data", LargeBinary),  # of an image
     Column("text", Text),  # of a document or a voice: all that was read, also what the prompt leaves out
+    Column("person", BigInteger, nullable=False, server_default=text("0")),  # who sent it
+    Column("size", Integer, nullable=False, server_default=text("0")),  # of data and text, in bytes
     Index("ix_attachments_message", "message"),
+    Index("ix_attachments_person", "person", "size"),
     sqlite_autoincrement=True,
 )
 

@@ -22,6 +22,7 @@ SOUND_UNSUPPORTED = translatable("sound is not understood here; please write it 
 VIDEO_UNSUPPORTED = translatable("videos can't be watched here")
 TOO_MANY_IMAGES = translatable("I can't look at that many in one go; please send them one after another")
 IMAGES_UNSUPPORTED = translatable("pictures are not looked at here")
+NO_SPACE = translatable("I keep as many files of you as I can; /new makes room for more")
 
 _EXTENSIONS = {
     "audio/ogg": "ogg",
@@ -125,3 +126,10 @@ class AttachmentLoader:
                 message = replace(message, content=None, unusable_reason=self._too_many_reason)
             limited.append(message)
         return limited
+
+
+def refuse_files(messages: Sequence[IncomingMessage]) -> list[IncomingMessage]:
+    """Mark what would be fetched as unusable: there is no space to keep it."""
+    return [
+        replace(message, unusable_reason=NO_SPACE) if message.needs_fetch else message for message in messages
+    ]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from bot.db.conversations import attachments, conversations
+from bot.db.conversations import attachments, conversations, stored_files
 from bot.db.engine import Database
 from bot.db.people import groups, speakers
 from bot.db.people.people import RoleOrBlocked
@@ -19,7 +19,7 @@ from bot.telegram.actions import Action, ActionContext, ActionDependencies, Acti
 from bot.telegram.commands import registry
 from bot.telegram.commands.jobs import handle_zone
 from bot.telegram.groups import GroupIdentity
-from bot.telegram.incoming.attachment_loader import AttachmentLoader
+from bot.telegram.incoming.attachment_loader import AttachmentLoader, refuse_files
 from bot.telegram.incoming.attachments import extract_media
 from bot.telegram.incoming.group_address import (
     cut_leading_mention,
@@ -148,6 +148,10 @@ class MessageTurns:
         """Add what came with the messages; None if nothing of it can be used and there is no text."""
         if await self._has_decided_attachments(request.items[0]):
             return request
+        async with self._database.read_transaction() as tx:
+            has_space = await stored_files.has_space(tx, request.person)
+        if not has_space:
+            messages = refuse_files(messages)
         loaded = await handle.run_cancellable(
             self._attachment_loader.load(messages, request.person, handle.timer)
         )

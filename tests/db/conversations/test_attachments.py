@@ -22,7 +22,7 @@ async def open_turn_with(
     async with database.transaction() as tx:
         turn = await turns.open_turn(tx, new_turn, [1], user_messages, now=0.0)
         assert turn is not None
-        await attachments.store(tx, turn.id, attachments_by_message)
+        await attachments.store(tx, turn.id, 7, attachments_by_message)
         await turns.append_messages(tx, turn.id, [Message("assistant", "I see.")], now=0.0)
     return turn.id
 

@@ -240,6 +240,21 @@ def test_grants_survive_that_what_the_model_is_told_leaves_the_definitions(tmp_p
         assert json.loads(options)["routes"][0]["told"] == {"type": "object"}
 
 
+def test_files_of_before_get_their_sender_and_size_and_none_is_deleted(tmp_path: Path):
+    file = tmp_path / "old.db"
+    url = f"sqlite+aiosqlite:///{file}"
+    run_alembic(url, command.upgrade, "0032")
+    with closing(sqlite3.connect(file)) as connection, connection:
+        insert_row(connection, "turns", person=42)
+        insert_row(connection, "messages", turn=1)
+        insert_row(connection, "attachments", message=1, text="ä" * 1000)
+        insert_row(connection, "attachments", message=1, data=b"\xff" * 1000)
+    migrate(url)
+    with closing(sqlite3.connect(file)) as connection:
+        stored = connection.execute("SELECT person, size, length(text), length(data) FROM attachments")
+        assert stored.fetchall() == [(42, 2000, 1000, None), (42, 1000, None, 1000)]
+
+
 FILL_DISK = """
 import resource, sys
 from bot.db.migrate import migrate as migrate_database
