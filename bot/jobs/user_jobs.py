@@ -179,10 +179,14 @@ class UserJobs:
                 ),
                 count=own_count,
             )
-        if total_count >= self.limits.max_total:
+        stored_person = await people.find(tx, person)
+        max_total = self.limits.max_total
+        if stored_person is None or stored_person.guest:
+            max_total //= 2  # the other half is of those who were let in
+        if total_count >= max_total:
             raise UnclearTime(
                 translatable("This bot holds {count} reminders and tasks at most, and it is full."),
-                count=self.limits.max_total,
+                count=max_total,
             )
 
     async def _load_zone(self, person: int) -> str | None:

@@ -4,6 +4,7 @@ import asyncio
 import re
 import time
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 from tools.base import Tool, ToolContext, ToolError, tool
 from tools.search.brave import BraveEngine
@@ -23,13 +24,15 @@ _COMMAND_SIGN = re.compile(r"(?:^|(?<=\s))[!?:]+(?=\w)")  # `!!name` would lead 
 
 @dataclass(slots=True)
 class _Pace:
-    """Lets one search begin a second, in the order of the calls."""
+    """Lets one search begin a second, in the order of the calls; of each person one waits in line."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    person_locks: WeakValueDictionary[int, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     next_at: float = 0.0
 
-    async def wait(self) -> None:
-        async with self.lock:
+    async def wait(self, person: int) -> None:
+        person_lock = self.person_locks.setdefault(person, asyncio.Lock())
+        async with person_lock, self.lock:
             await asyncio.sleep(self.next_at - time.monotonic())
             self.next_at = time.monotonic() + PAUSE_SECONDS
 
@@ -65,7 +68,7 @@ def make_search_tool(engine: SearchEngine) -> Tool:
         words = " ".join(_COMMAND_SIGN.sub("", question).split())[:MAX_QUESTION_CHARS]
         if not words:
             raise ToolError("The question is empty.")
-        await pace.wait()
+        await pace.wait(context.person_id)
         answer = await search_in_time(engine, words, newest=newest)
         first_number = context.earlier_calls * MAX_HITS + 1
         return format_hits(answer.hits, first_number=first_number, is_partial=answer.is_partial)

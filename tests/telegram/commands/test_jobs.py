@@ -391,6 +391,22 @@ async def test_a_reminder_that_waited_after_it_was_written_down_says_so_too(harn
     assert sent.text == "⏰ tea\n\n(This was due Fri 20 Nov 2026, 16:00, 20 minutes ago.)"
 
 
+async def test_people_who_were_not_let_in_leave_half_of_all_reminders_to_others(database: Database):
+    harness = UpdateHarness(
+        database,
+        "open",
+        job_limits=JobLimits(max_per_person=3, max_total=4, default_zone="UTC"),
+    )
+    harness.now = NOW
+    await harness.let_in(ANNA)
+    for person in (BOB, BOB + 1):
+        assert "I'll remind you" in (await send_command(harness, "/remind in 20 minutes tea", person))[0]
+    assert await send_command(harness, "/remind in 20 minutes tea", BOB) == [
+        "This bot holds 2 reminders and tasks at most, and it is full."
+    ]
+    assert "I'll remind you" in (await send_command(harness, "/remind in 20 minutes tea", ANNA))[0]
+
+
 @pytest.mark.parametrize("bounds", [JobLimits(max_per_person=0), JobLimits(max_total=0)])
 async def test_jobs_can_be_switched_off_altogether(database: Database, bounds: JobLimits):
     harness = UpdateHarness(database, job_limits=bounds)

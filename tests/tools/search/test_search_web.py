@@ -1,5 +1,6 @@
 """The tool `search_web` against a simulated SearXNG, and engines that answer anything else."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -69,6 +70,16 @@ async def test_later_searches_of_a_turn_number_on_and_the_fifth_is_refused(simul
         await run_tool(search_web, {"question": "python"}, replace(context, earlier_calls=MAX_SEARCHES))
     with pytest.raises(ToolError, match="empty"):
         await run_tool(search_web, {"question": " \n "}, context)
+
+
+async def test_searches_of_one_person_leave_every_second_place_to_others(simulated, search_web, context):
+    async with asyncio.TaskGroup() as tasks:
+        for person, question in [*[(1, "mine")] * 6, (2, "yours"), (3, "theirs")]:
+            arguments = check_arguments(search_web, {"question": question})
+            tasks.create_task(run_tool(search_web, arguments, replace(context, person_id=person)))
+    asked = [request["q"] for request in simulated.requests]
+    assert asked[:3] == ["mine", "yours", "theirs"]
+    assert asked[3:] == ["mine"] * 5
 
 
 async def test_engines_that_do_not_respond_are_left_out_once(simulated, search_web, context):

@@ -1,0 +1,32 @@
+"""One person against another, through the whole gateway: what one sends takes no more than a share."""
+
+from pathlib import Path
+
+from bot.sim.telegram.server import BotApiFault
+from bot.sim.vllm.server import SimulatedEndpoint, reply_with
+from bot.telegram.incoming.file_places import MAX_PLACES, MAX_PLACES_PER_PERSON
+from tests.support.gateway import ADMIN, running_gateway
+
+BOB = 8
+
+
+async def test_files_in_many_topics_of_one_person_leave_places_to_another(tmp_path: Path):
+    endpoint = SimulatedEndpoint(brain=reply_with("Read."))
+    async with running_gateway(tmp_path, endpoint, access="open") as gateway:
+        ann = gateway.ann
+        bob = gateway.api.person(BOB, "Bob")
+        held = gateway.api.inject_fault(
+            BotApiFault.hang(), "getFile", times=None, when=lambda _: not bob_has_written
+        )
+        bob_has_written = False
+        for number in range(2 * MAX_PLACES):
+            topic = ann.create_topic(f"Topic {number}")
+            ann.send_document(f"{number}.txt", content=b"words", caption="Read it.", thread=topic)
+        await gateway.api.wait_until(lambda: held.hit_count == MAX_PLACES_PER_PERSON)
+        bob_has_written = True
+        bob.send_document("mine.txt", content=b"words", caption="Read it.")
+        assert await gateway.wait_for_texts(chat=BOB) == ["Read."]
+        assert held.hit_count == MAX_PLACES_PER_PERSON
+        assert gateway.texts(ADMIN) == []
+        held.lift()
+        await gateway.wait_for_texts(2 * MAX_PLACES)
