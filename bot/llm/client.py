@@ -19,6 +19,7 @@ from tools.threads import run_in_thread
 if TYPE_CHECKING:
     from bot.llm.connection import EndpointConnection
 
+MAX_CHARS_PER_TOKEN = 16
 QUICK_SECONDS = 2.0  # that a route may take while a user waits for an answer
 
 
@@ -90,7 +91,8 @@ class ModelClient:
         on_cut: Callable[[Reply], None] | None = None,
     ) -> Reply:
         """Call the model, as `bot.domain.LanguageModel.call` describes it."""
-        accumulator = StreamAccumulator(make_epoch_clock())
+        max_chars = request.max_tokens * MAX_CHARS_PER_TOKEN
+        accumulator = StreamAccumulator(make_epoch_clock(), max_chars)
         try:
             connection = self._connection or await self.connect()
             async with self._seats.hold(request.lane, request.priority):

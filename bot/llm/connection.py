@@ -5,8 +5,9 @@ imports it after the start. Connections, requests, the event stream and its erro
 chunks are read as plain JSON: the client's typed chunks cost more processor time than a whole turn of ours.
 """
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
 import httpx2
@@ -22,6 +23,9 @@ from bot.llm.stream import StreamAccumulator
 
 # vLLM drops idle connections after 5 s; a request on one that it is just dropping would fail.
 KEEPALIVE_SECONDS = 3.0
+# What came is shown so much later: many servers send why a reply ended after its last block, and an answer of
+# one canvas was sent without its last word and edited some ms later. It also bounds the work of many chunks.
+SHOW_SECONDS = 0.02
 MAX_MESSAGE_CHARS = 200  # characters of the endpoint's own message that users see
 
 _UNSUPPORTED_STATUSES = {400, 404, 405, 422, 501}
@@ -98,14 +102,26 @@ class EndpointConnection:
         """Read the stream to its end; False: it was closed before, because the model thought too long."""
         text_before = request.messages[-1].text if request.continue_final_message else ""
         max_thinking_tokens = request.max_thinking_tokens
-        async with self._open_stream(request) as chunks:
-            async for chunk in chunks:
-                text = accumulator.add_chunk(chunk)
-                if text and (visible_text := extract_visible_text(text_before + text)):
-                    on_block(visible_text)
-                if max_thinking_tokens is not None and accumulator.has_only_thought(max_thinking_tokens):
-                    accumulator.finish_reason = "brake"
-                    return False
+
+        def show_text() -> None:
+            visible_text = extract_visible_text(text_before + accumulator.text)
+            if visible_text and accumulator.finish_reason is None:
+                on_block(visible_text)
+
+        with _delay_calls(show_text, SHOW_SECONDS) as show_soon:
+            async with self._open_stream(request) as chunks:
+                async for chunk in chunks:
+                    if accumulator.add_chunk(chunk):
+                        show_soon()
+                    if accumulator.is_full:
+                        return False
+                    if max_thinking_tokens is not None and accumulator.has_only_thought(max_thinking_tokens):
+                        accumulator.finish_reason = "brake"
+                        return False
+                media_type = chunks.response.headers.get("content-type", "nothing").partition(";")[0]
+                if accumulator.finish_reason is None and media_type != "text/event-stream":
+                    partial = accumulator.build_reply(is_ended=False)
+                    raise EndpointAway(f"The endpoint's answer is no stream but {media_type}.", partial)
         return True
 
     @contextlib.asynccontextmanager
@@ -197,6 +213,29 @@ class EndpointConnection:
         if self._config.api_key:
             text = text.replace(self._config.api_key, "[hidden]")
         return to_sendable(" ".join(text.split()))[:MAX_MESSAGE_CHARS]
+
+
+@contextlib.contextmanager
+def _delay_calls(call: Callable[[], None], seconds: float) -> Iterator[Callable[[], None]]:
+    """Call so long after it was asked for, once for all who ask until then; never after the end."""
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle | None = None
+
+    def ask() -> None:
+        nonlocal timer
+        if timer is None:
+            timer = loop.call_later(seconds, run)
+
+    def run() -> None:
+        nonlocal timer
+        timer = None
+        call()
+
+    try:
+        yield ask
+    finally:
+        if timer is not None:
+            timer.cancel()
 
 
 def _find_words(error: APIError) -> str:

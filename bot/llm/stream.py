@@ -3,6 +3,7 @@
 Chunks are the endpoint's JSON. Owns what has arrived so far, so that a cut call keeps its text and its usage.
 """
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -25,10 +26,15 @@ def make_epoch_clock() -> Clock:
 
 
 class StreamAccumulator:
-    """A reply as it arrives; `build_reply` can be called at any time."""
+    """A reply as it arrives; `build_reply` can be called at any time.
 
-    def __init__(self, clock: Clock) -> None:
+    A reply of more than `max_chars` is cut there, and ends as one that reached its limit of tokens: some
+    servers do not keep to it.
+    """
+
+    def __init__(self, clock: Clock, max_chars: int = sys.maxsize) -> None:
         self._clock = clock
+        self._chars_left = max_chars
         self._created = clock()
         self._seat: float | None = None
         self._first_block: float | None = None
@@ -50,8 +56,18 @@ class StreamAccumulator:
         """Record when the call got its seat."""
         self._seat = self._clock()
 
-    def add_chunk(self, chunk: object) -> str | None:
-        """Add one chunk. Returns all text so far if the chunk carried text and more is to come, else None.
+    @property
+    def text(self) -> str:
+        """All text so far."""
+        return to_sendable(self._text)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it was cut, so that nothing more of it is to be read."""
+        return self._chars_left <= 0
+
+    def add_chunk(self, chunk: object) -> bool:
+        """Add one chunk. Returns whether it carried text and more is to come.
 
         Raises ValueError when it is no chunk.
         """
@@ -60,7 +76,7 @@ class StreamAccumulator:
         except (AttributeError, TypeError, OverflowError) as error:
             raise ValueError("no chunk of a reply") from error
 
-    def _merge_chunk(self, chunk: Any) -> str | None:
+    def _merge_chunk(self, chunk: Any) -> bool:
         self._request_id = _read_text(chunk.get("id")) or self._request_id
         self._model = (_read_text(chunk.get("model")) or "")[:MAX_MODEL_CHARS] or self._model
         self._fingerprint = _read_text(chunk.get("system_fingerprint")) or self._fingerprint
@@ -69,9 +85,11 @@ class StreamAccumulator:
             delta = choice.get("delta") or {}
             self.finish_reason = _read_text(choice.get("finish_reason")) or self.finish_reason
             self._append_delta(delta)
+            if self.is_full:
+                self.finish_reason = "length"
             if delta.get("content") and self.finish_reason is None:
-                return to_sendable(self._text)
-        return None
+                return True
+        return False
 
     def has_only_thought(self, min_tokens: int) -> bool:
         """Whether at least `min_tokens` have arrived, all of them thought, and more is to come.
@@ -89,7 +107,7 @@ class StreamAccumulator:
         """What has arrived so far; `is_ended` False marks the usage as partial."""
         calls = [call for _, call in sorted(self._calls.items())]
         return Reply(
-            text=to_sendable(self._text),
+            text=self.text,
             reasoning=to_sendable(self._reasoning),
             calls=tuple(
                 ToolCall(call["id"], to_sendable(call["name"]), to_sendable(call["arguments"]))
@@ -132,8 +150,8 @@ class StreamAccumulator:
         calls = delta.get("tool_calls")
         if not (content or reasoning or calls):
             return
-        self._text += content or ""
-        self._reasoning += reasoning or ""
+        self._text += self._take(content or "")
+        self._reasoning += self._take(reasoning or "")
         for fragment in calls or ():
             self._append_call_fragment(fragment)
         self._last_block = self._clock()
@@ -147,8 +165,14 @@ class StreamAccumulator:
         call = self._calls.setdefault(fragment.get("index") or 0, {"id": "", "name": "", "arguments": ""})
         call["id"] = call["id"] or _read_text(fragment.get("id")) or ""
         function = fragment.get("function") or {}
-        call["name"] += function.get("name") or ""
-        call["arguments"] += function.get("arguments") or ""
+        call["name"] += self._take(function.get("name") or "")
+        call["arguments"] += self._take(function.get("arguments") or "")
+
+    def _take(self, text: str) -> str:
+        """The part of a text that the reply may still have."""
+        taken = text[: max(0, self._chars_left)]
+        self._chars_left -= len(text)
+        return taken
 
     def _build_usage(self, is_ended: bool) -> Usage:
         usage = self._final_usage or self._running_usage

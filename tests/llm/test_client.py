@@ -1,6 +1,11 @@
+import asyncio
+from collections.abc import Sequence
+
 import pytest
 
-from bot.domain import Message, Reply, ToolCall, Usage
+from bot.domain import Message, ModelRequest, Reply, ToolCall, Usage
+from bot.llm.client import MAX_CHARS_PER_TOKEN
+from bot.llm.connection import SHOW_SECONDS
 from tests.support.recorded_endpoint import (
     RecordedResponse,
     ReplayServer,
@@ -89,31 +94,99 @@ async def test_reasoning_and_text_stay_apart():
     assert (reply.reasoning, reply.text) == ("Simple.", "Hello!")
 
 
-async def test_all_blocks_but_the_last_are_shown_with_all_text_so_far():
+async def collect_blocks(
+    lines: Sequence[str], *, first_shown: int, count: int, request: ModelRequest | None = None
+) -> tuple[list[str], Reply]:
+    """The blocks that are shown, and the reply.
+
+    The lines up to `first_shown` are sent at once, and each other one when the block before it was shown;
+    after `count` blocks all are sent.
+    """
     blocks: list[str] = []
+    permits = asyncio.Semaphore(first_shown + 1)
+
+    def add_block(text: str) -> None:
+        blocks.append(text)
+        for _ in range(len(lines) if len(blocks) == count else 1):
+            permits.release()
+
+    async with open_client(ReplayServer([RecordedResponse(lines=lines)], permits=permits)) as client:
+        reply = await client.call(request or make_request(), add_block, ignore)
+    return blocks, reply
+
+
+async def test_all_blocks_but_the_last_are_shown_with_all_text_so_far():
     lines = format_stream(
         {"choices": [{"delta": {"role": "assistant", "content": ""}}]},
         {"choices": [{"delta": {"content": "one "}}]},
         {"choices": [{"delta": {"content": "two "}}]},
         {"choices": [{"delta": {"content": "three"}, "finish_reason": "stop"}]},
     )
-    async with open_client(ReplayServer([RecordedResponse(lines=lines)])) as client:
-        reply = await client.call(make_request(), blocks.append, ignore)
+    blocks, reply = await collect_blocks(lines, first_shown=1, count=2)
     assert blocks == ["one", "one two"]
     assert reply.text == "one two three"
     assert reply.blocks == 3
 
 
-async def test_a_block_is_shown_without_markup_or_not_at_all():
+async def test_an_answer_of_one_canvas_is_not_shown_before_its_end_where_that_comes_apart():
+    lines = format_stream(
+        {"choices": [{"delta": {"content": "All of"}}]},
+        {"choices": [{"delta": {"content": " it."}}]},
+        {"choices": [{"delta": {}, "finish_reason": "stop"}]},
+    )
     blocks: list[str] = []
+    response = RecordedResponse(lines=["\n\n".join(lines)])  # one write is one read: no time passes
+    async with open_client(ReplayServer([response])) as client:
+        reply = await client.call(make_request(), blocks.append, ignore)
+    assert (blocks, reply.text) == ([], "All of it.")
+
+
+async def test_what_has_its_end_is_not_shown_though_the_usage_is_late():
+    lines = format_stream(
+        {"choices": [{"delta": {"content": "All."}}]}, {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+    )
+    blocks: list[str] = []
+    response = RecordedResponse(lines=["\n\n".join(lines[:2])], keeps_open=True)
+    replay = ReplayServer([response])
+    async with open_client(replay) as client, asyncio.TaskGroup() as tasks:
+        call = tasks.create_task(client.call(make_request(), blocks.append, ignore))
+        await replay.started.wait()
+        await asyncio.sleep(3 * SHOW_SECONDS)
+        call.cancel()
+    assert blocks == []
+
+
+@pytest.mark.parametrize("chunk_chars", [100, 3_000_000])
+async def test_a_reply_is_cut_where_its_tokens_must_have_ended(chunk_chars: int):
+    chunk = {"choices": [{"delta": {"content": "x" * chunk_chars}}]}
+    count = 3_000_000 // chunk_chars
+    response = RecordedResponse(lines=[*format_stream(chunk)[:1] * count], keeps_open=True)
+    replay = ReplayServer([response])
+    async with open_client(replay) as client:
+        reply = await client.call(make_request(max_tokens=1024), ignore, ignore)
+        await replay.client_left.wait()
+    assert (reply.finish_reason, reply.text) == ("length", "x" * 1024 * MAX_CHARS_PER_TOKEN)
+    assert reply.usage.partial
+
+
+async def test_calls_and_thoughts_count_into_the_size_of_a_reply():
+    call = {"index": 0, "id": "1", "function": {"name": "clock", "arguments": "y" * 200}}
+    delta = {"content": "x" * 100, "reasoning": "z" * 100, "tool_calls": [call]}
+    response = RecordedResponse(lines=format_stream({"choices": [{"delta": delta}]}))
+    async with open_client(ReplayServer([response])) as client:
+        reply = await client.call(make_request(max_tokens=20), ignore, ignore)
+    sizes = (len(reply.text), len(reply.reasoning), len(reply.calls[0].name + reply.calls[0].arguments))
+    assert (sizes, reply.finish_reason) == ((100, 100, 120), "length")
+
+
+async def test_a_block_is_shown_without_markup_or_not_at_all():
     lines = format_stream(
         {"choices": [{"delta": {"content": "<|channel>thought\n"}}]},
         {"choices": [{"delta": {"content": "hm<channel|>Let me see.\n"}}]},
         {"choices": [{"delta": {"content": "call:clock{"}}]},
         {"choices": [{"delta": {"content": "}"}, "finish_reason": "stop"}]},
     )
-    async with open_client(ReplayServer([RecordedResponse(lines=lines)])) as client:
-        await client.call(make_request(), blocks.append, ignore)
+    blocks, _ = await collect_blocks(lines, first_shown=1, count=2)
     assert blocks == ["Let me see.", "Let me see."]
 
 
@@ -179,17 +252,14 @@ async def test_a_call_without_a_thinking_limit_may_think_on():
 
 
 async def test_blocks_of_a_continued_answer_are_shown_after_its_text_so_far():
-    blocks: list[str] = []
     lines = format_stream(
         {"choices": [{"delta": {"content": "ther is "}}]},
         {"choices": [{"delta": {"content": "fine. call:clo"}}]},
         {"choices": [{"delta": {"content": "ck"}, "finish_reason": "stop"}]},
     )
     messages = (Message("user", "weather?"), Message("assistant", "The wea"))
-    async with open_client(ReplayServer([RecordedResponse(lines=lines)])) as client:
-        reply = await client.call(
-            make_request(messages=messages, continue_final_message=True), blocks.append, ignore
-        )
+    request = make_request(messages=messages, continue_final_message=True)
+    blocks, reply = await collect_blocks(lines, first_shown=0, count=2, request=request)
     assert blocks == ["The weather is", "The weather is fine."]
     assert reply.text == "ther is fine. call:clock"
 

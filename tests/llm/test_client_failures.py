@@ -151,6 +151,12 @@ async def test_a_malformed_stream_counts_as_away(lines):
     assert isinstance(await call_and_fail(RecordedResponse(lines=lines)), EndpointAway)
 
 
+async def test_an_answer_that_is_no_stream_is_named_by_what_it_is():
+    failed = await call_and_fail(RecordedResponse(body={"choices": [{"message": {"content": "Hi"}}]}))
+    assert isinstance(failed, EndpointAway)
+    assert str(failed) == "The endpoint's answer is no stream but application/json."
+
+
 async def test_cancelling_closes_the_request_at_once_and_hands_over_the_partial_reply():
     replay = ReplayServer([load_response("14-sigterm-mid-stream", keeps_open=True), make_response("next")])
     cut: list[Reply] = []

@@ -68,9 +68,13 @@ def make_response(text: str, finish: str | None = "stop") -> RecordedResponse:
 
 @dataclass
 class ReplayServer:
-    """Sends its responses one after the other; records requests and notices when a client leaves."""
+    """Sends its responses one after the other; records requests and notices when a client leaves.
+
+    `permits`: each line waits for one; None: they are sent at once.
+    """
 
     responses: Iterable[RecordedResponse]
+    permits: asyncio.Semaphore | None = None
     requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     client_left: asyncio.Event = field(default_factory=asyncio.Event)
@@ -105,6 +109,8 @@ class _StreamedAnswer(Response):
             await send({"type": "http.response.body", "body": json.dumps(self._recorded.body).encode()})
             return
         for line in self._recorded.lines:
+            if self._replay.permits is not None:
+                await self._replay.permits.acquire()
             await send({"type": "http.response.body", "body": f"{line}\n\n".encode(), "more_body": True})
         self._replay.started.set()
         if self._recorded.keeps_open:
