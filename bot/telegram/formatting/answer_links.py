@@ -33,6 +33,7 @@ MAX_HOST_CHARS = 40  # five of them fit below any piece
 
 _NUMBERS = rb"\[[1-9]\d?(?:, ?[1-9]\d?){0,9}\]"
 _CITATION = re.compile(rb"( ?)((?:%b){1,20})(?![\w([])" % _NUMBERS)
+_SPELLING = re.compile(r"^https?://|(?<!\w)www\.|:(?:443|80)(?=/|$)", re.IGNORECASE)
 _NUMBER = re.compile(r"\[?\d{1,2}\]?")
 _REFERENCES = ("Reference", "Collapsed", "Shortcut")
 _DEFINITION = re.compile(rb"^ {0,3}\[(\d{1,9})\]:", re.MULTILINE)
@@ -169,14 +170,16 @@ def _number_sources(addresses: Mapping[str, str], cited: Mapping[int, str]) -> l
         hit_numbers.setdefault(_get_page(cited[number]), number)
     free_numbers = count(max(cited, default=0) + 1)
     return [
-        AnswerSource(hit_numbers[page] if page in hit_numbers else next(free_numbers), address)
+        AnswerSource(hit_numbers[page], cited[hit_numbers[page]])
+        if page in hit_numbers
+        else AnswerSource(next(free_numbers), address)
         for page, address in addresses.items()
     ]
 
 
 def _get_page(address: str) -> str:
     """What two addresses of one page have in common."""
-    return re.sub(r"^https?://", "", address, flags=re.IGNORECASE).removeprefix("www.").rstrip("/")
+    return _SPELLING.sub("", address.partition("#")[0]).rstrip("/")
 
 
 def _drop_numbered_links(

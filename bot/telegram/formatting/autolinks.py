@@ -1,7 +1,7 @@
 """Keeps Telegram from making links by itself of addresses that nobody wrote and no tool returned. Pure.
 
-Telegram makes a link of each address that it finds outside code and links. Of names without a scheme only
-those count that are hardly anything else: `README.md`, `asyncio.run` and `ASP.NET` stay as they are.
+Telegram makes a link of each address that it finds outside code and links, also of `README.md`, whose ending
+is one of the web: what a page told the model to write, such as `4711.evil.xyz`, is one tap from its owner.
 """
 
 import re
@@ -18,11 +18,13 @@ _ADDRESS = re.compile(
 )
 _ADDRESS_SIGN = re.compile(r"://|\.[\w~\u200c\u200d-]")  # which each address has
 _WEB = re.compile(r"https?://|www\.", re.IGNORECASE)
+_MAIL_HOST = re.compile(r"(?:[a-zA-Z0-9][a-zA-Z0-9-]*\.)+[a-zA-Z]{2,}")  # others are links of the web
 _IP_ADDRESS = re.compile(r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}")
 _SUBNET = re.compile(r"/[0-9]{1,2}")
-_COMMON_ENDINGS = (".com", ".net", ".org")  # in capitals they are names, such as ASP.NET
+_FURTHER_ENDINGS = ("onion", "ton")  # which Telegram takes for endings of the web, too
 _CLOSERS = ".,;:!?)]}'\"*_~|\\’”…"  # what may follow an address in a text
 _OPENERS = {")": "(", "]": "[", "}": "{"}
+MAX_USER_CHARS = 200  # that stand before an address
 _OPAQUE_TYPES = ("code", "pre", "text_link")
 _UTF16 = "utf-16-le"
 
@@ -35,14 +37,14 @@ def may_have_addresses(text: str) -> bool:
 
 
 def find_addresses(text: str) -> Iterator[Span]:
-    """Find the addresses in a text: with a scheme or `www.`, a path after a real host, or a common ending.
+    """Find the addresses in a text: with a scheme or `www.`, or with an ending of the web.
 
-    Without a port or a path, what follows an `@` is the host of an e-mail address.
+    Without a port, a path or a password, what follows an `@` is the host of an e-mail address.
     """
     for match in _ADDRESS.finditer(text):
         shown = _cut_closers(match[0])
-        follows_user = text.startswith("@", match.start() - 1) and match.start() > 0
-        if "://" in shown or _is_address(shown, follows_user=follows_user):
+        before = text[max(0, match.start() - MAX_USER_CHARS) : match.start()]
+        if "://" in shown or _is_address(shown, before):
             yield match.start(), match.start() + len(shown)
 
 
@@ -60,23 +62,23 @@ def _cut_closers(run: str) -> str:
     return run[:end]
 
 
-def _is_address(name: str, *, follows_user: bool) -> bool:
-    """Whether a name without a scheme is an address rather than a file, a module or a product."""
+def _is_address(name: str, before: str) -> bool:
+    """Whether a name without a scheme is an address; `before` stands before it."""
     host, port_or_path = re.fullmatch(r"([^:/?#]*)(.*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
-    if follows_user:
-        return port_or_path != "" and _is_real_host(host)
-    if host.lower().startswith("www.") or host.endswith(_COMMON_ENDINGS):
-        return True
-    if _IP_ADDRESS.fullmatch(host):
-        return port_or_path != "" and not _SUBNET.fullmatch(port_or_path)
-    return "/" in port_or_path and _is_real_host(host)
+    is_mail_host = before.endswith("@") and ":" not in before.split()[-1] and _MAIL_HOST.fullmatch(host)
+    if is_mail_host and not port_or_path:
+        return False
+    if _IP_ADDRESS.fullmatch(host) and _SUBNET.fullmatch(port_or_path):
+        return False
+    return host.lower().startswith("www.") or _is_real_host(host)
 
 
 def _is_real_host(host: str) -> bool:
     """Whether a host has a top-level domain that exists, or is an IP address."""
     from tld import is_tld  # late: few answers need the list, and it takes a start 10 ms
 
-    return _IP_ADDRESS.fullmatch(host) is not None or is_tld(host.rpartition(".")[2].lower())
+    ending = host.rpartition(".")[2].lower()
+    return _IP_ADDRESS.fullmatch(host) is not None or ending in _FURTHER_ENDINGS or is_tld(ending)
 
 
 def complete_address(address: str) -> str:

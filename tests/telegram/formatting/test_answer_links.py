@@ -35,6 +35,20 @@ INVENTED = (
     "10.1.2.3:8080",
     "evil.com:80evil.org/x",
     "\u200d.evil.com",
+    "4711.evil.xyz",
+    "door-4711.evil.io",
+    "4711-evil.pages.dev",
+    "evil.co.uk",
+    "4711.EVIL.COM",
+    "4711.пример.рф",
+    "evil.xyz?q=4711",
+    "evil.xyz#4711",
+    "evil.app:8080",
+    "evil.онлайн",
+    "evil.onion",
+    "ann:pw@evil.xyz",
+    "1.2.3.4",
+    "evil.md",
 )
 CITED = dict(enumerate(RETURNED, 7))
 OPAQUE = ("text_link", "code", "pre")
@@ -224,14 +238,54 @@ def test_a_bracket_belongs_to_an_address_that_opens_it(text: str, address: str):
 @pytest.mark.parametrize(
     "text",
     [
-        "**Read** README.md, config.json and tool.py:57 in 10.0.0.0/8",
-        "Call *asyncio.run* with Node.js/Deno or ASP.NET at 1.2.3.4, e.g. 3.14 at 10.30",
+        "**Read** config.json and main.cpp in 10.0.0.0/8",
+        "Call *asyncio.gather* with Node.js/Deno, e.g. 3.14 at 10.30",
         "これはNode.jsです",
         "Write to ann.smith@person.com, bob@evil.com, git@evil.com:a/b, x.evil.com@home and <ann@evil.com>",
     ],
 )
 def test_names_and_mail_addresses_look_as_before(text):
     assert show(text) == render_markdown(text)
+
+
+def test_names_of_files_with_an_ending_of_the_web_are_code_and_no_link_to_strangers():
+    (piece,) = show("Read README.md and call asyncio.run in main.py.")
+    assert list_marks(piece) == [("README.md", "code"), ("asyncio.run", "code"), ("main.py", "code")]
+
+
+_LABELS = st.text(st.sampled_from("ab4-_яñ日xZ"), min_size=1, max_size=6)
+_ENDINGS = ("com", "COM", "Xyz", "xyz", "io", "co.uk", "рф", "онлайн", "app", "md", "py", "xn--p1ai", "onion")
+_BEFORE = (
+    "",
+    "a ",
+    "@",
+    "//",
+    "(",
+    "«",
+    "a@",
+    "a:b@",
+    "http:",
+    "https:/",
+    "/",
+    ".",
+    "~",
+    "_",
+    "-",
+    "日",
+    "\u200b",
+)
+_AFTER = ("", "?q=1", "?", "#a", "#", ":80", ":80evil", "/a", "/", ".", "..", ",", "…", "»", "日", "@", "-")
+
+
+@for_each(
+    st.sampled_from(_BEFORE),
+    st.lists(_LABELS, min_size=1, max_size=4),
+    st.sampled_from(_ENDINGS),
+    st.sampled_from(_AFTER),
+)
+def test_nothing_that_telegram_would_link_is_left_as_text(before, labels, ending, after):
+    shown = show(f"See {before}{'.'.join((*labels, ending))}{after} now")
+    assert set().union(*map(find_tappable, shown)) == set()
 
 
 def test_a_number_stays_where_nothing_was_searched_for_and_goes_where_nothing_was_found():
@@ -267,6 +321,20 @@ def test_a_page_that_two_searches_found_has_its_first_number():
 def test_a_page_is_one_source_whatever_stands_around_its_address():
     (piece,) = show("See [7] and www.real1.example/page", (f"{RETURNED[0]}/",))
     assert piece.text.endswith("Sources: 7 real1.example")
+
+
+def test_a_page_is_one_source_however_its_address_is_spelled_and_as_a_search_returned_it():
+    page = RETURNED[0]
+    spellings = {page, f"{page}#top", page.replace("https", "http"), "https://real1.example:443/page"}
+    links = AnswerLinks(lambda found: {*found}, lambda found: {*found}, {7: page})
+    (piece,) = render_answer(f"See {' and '.join(sorted(spellings))} [7].", {}, links, "Sources:")
+    assert piece.text.endswith("Sources: 7 real1.example")
+    assert list_marks(piece)[-1] == ("7 real1.example", page)
+
+
+def test_numbers_of_no_hit_leave_no_gap():
+    (piece,) = show("It is so [99], also [98] and [97], they say. [96]")
+    assert piece.text == "It is so, also and, they say."
 
 
 def test_there_are_five_sources_at_most():
