@@ -33,7 +33,7 @@ from tools.mcp.location import ServerProgram
 from tools.mcp.stderr_log import StderrLog
 
 MAX_GARBAGE_LINES = 100  # that are no messages, after which the server is given up
-STDERR_SECONDS = 2.0  # to hear why it has ended
+STDERR_SECONDS = 2.0  # to hear why it has ended, and what it wrote before
 GRACE_SECONDS = 1.0  # to end by itself once its input is closed, and again after SIGTERM
 
 _READ_BYTES = 65536
@@ -45,6 +45,19 @@ log = logging.getLogger(__name__)
 
 OnEnd = Callable[[str], None]
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+
+
+class _PipeProtocol(SubprocessStreamProtocol):
+    """Closes the pipes of a program that has ended, which a child of it may hold for ever."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._pipes = transport
+
+    def process_exited(self) -> None:
+        """Leave time for what is still in the pipes."""
+        asyncio.get_running_loop().call_later(STDERR_SECONDS, self._pipes.close)
+        super().process_exited()
 
 
 class StdioTransport:
@@ -119,7 +132,7 @@ class StdioTransport:
         # Like create_subprocess_exec, but with the transport at hand: without it a pipe that a child of the
         # program still holds could not be closed.
         self._transport, protocol = await loop.subprocess_exec(
-            lambda: SubprocessStreamProtocol(limit=_READ_BYTES, loop=loop),
+            lambda: _PipeProtocol(limit=_READ_BYTES, loop=loop),
             *self._program.command,
             stdin=PIPE,
             stdout=PIPE,

@@ -158,6 +158,13 @@ async def test_a_crash_during_a_call_is_reported_and_the_next_call_works():
         assert len(changes.listings) == 1  # the same tools as before
 
 
+async def test_a_crash_is_noticed_while_a_child_holds_the_pipes():
+    async with running_server(stdio_program("stubborn")) as (server, _):
+        with pytest.raises(ToolError, match=r"it has ended.*what the call did is unknown"):
+            await call_tool(server, "die", {})
+        assert (await call_tool(server, "echo", {"text": "again"})).text == "again"
+
+
 async def test_garbage_between_messages_is_ignored_until_it_is_too_much():
     async with running_server(stdio_program()) as (server, _):
         with pytest.raises(ToolError, match="is not available"):
