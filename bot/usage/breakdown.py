@@ -52,9 +52,11 @@ class TurnBreakdown:
 
 
 def build_stored_breakdown(
-    timestamps: TurnTimestamps, measured_spans: Iterable[Span], outages: Iterable[tuple[float, float]]
+    timestamps: TurnTimestamps, measured_spans: Iterable[Span], outages: Sequence[tuple[float, float]]
 ) -> StoredBreakdown:
-    """The breakdown of a delivered turn; `outages` are times without a process, as begin and end.
+    """The breakdown of a delivered turn; `outages` are times without a process, as begin and end, in order.
+
+    It begins when getUpdates had returned the message, or before, when no process was there to fetch it.
 
     If no process died during the turn, every interval is as precise as the clock. What a killed process did
     after its last heartbeat is lost, at most a second, unless it was stored with the turn's end. That second
@@ -63,9 +65,14 @@ def build_stored_breakdown(
     another one, or took the answer for delivered, and was killed before that was stored. The sum is still
     right: "down" ends where the next process begins, and that one measures all that follows.
     """
-    begin = timestamps.received_at
+    waits = list(_list_waits_at_telegram(timestamps, outages))
+    begin = min([timestamps.received_at, *(since for since, _ in waits)])
     end = max(timestamps.received_at, timestamps.settled_at)
     spans = [*measured_spans, *_spans_from_timestamps(timestamps)]
+    # A process runs, and has not fetched the message yet.
+    next_begins = [since for since, _ in waits[1:]]
+    starts = zip((until for _, until in waits), [*next_begins, timestamps.received_at], strict=False)
+    spans += [Span("starting", since, until) for since, until in starts if since < until]
     known = to_exclusive_spans(begin, end, spans)
     downtimes = [_downtime_span(timestamps, known, *outage) for outage in outages]
     seconds = sum_by_kind(to_exclusive_spans(begin, end, [*spans, *downtimes]))
@@ -155,6 +162,27 @@ def _sum_or_none(counts: Sequence[int]) -> int | None:
     if counts:
         return sum(counts)
     return None
+
+
+def get_waiting_since(timestamps: TurnTimestamps) -> float:
+    """From when on the message may have waited at Telegram; its date has whole seconds."""
+    if timestamps.sent_at is None:
+        return timestamps.received_at
+    return min(timestamps.received_at, timestamps.sent_at + 1.0)
+
+
+def _list_waits_at_telegram(
+    timestamps: TurnTimestamps, outages: Sequence[tuple[float, float]]
+) -> Iterator[tuple[float, float]]:
+    """The outages before its receipt in which the message was sent or waited, from then on.
+
+    One that contains the receipt begins at a heartbeat, after which the process lived on and received it.
+    """
+    waiting_since = get_waiting_since(timestamps)
+    for down_since, down_until in outages:
+        since = max(waiting_since, down_since)
+        if since < down_until <= timestamps.received_at:
+            yield since, down_until
 
 
 def _downtime_span(

@@ -57,7 +57,7 @@ INTERVAL_DESCRIPTIONS: Mapping[IntervalKind, str] = {
     "approval wait": "a person is asked",
     "Telegram": "files are fetched and the answer is sent, at the pace Telegram allows",
     "back-off": "a pause before a failed call is made again",
-    "down": "no process runs that has the chat",
+    "down": "no process runs that has the chat, also before the message is received",
     "own": "the gateway's own work: prompts, decisions, storing",
 }
 

@@ -18,7 +18,12 @@ from bot.db.usage import breakdowns, process_lives
 from bot.db.usage.breakdowns import StoredBreakdown, TurnTimestamps, UnaccountedTurn
 from bot.domain import Lane
 from bot.errors import StoreUnavailable
-from bot.usage.breakdown import build_stored_breakdown, count_durations, unmeasured_seconds
+from bot.usage.breakdown import (
+    build_stored_breakdown,
+    count_durations,
+    get_waiting_since,
+    unmeasured_seconds,
+)
 from bot.usage.intervals import parse_spans, serialize_spans, to_exclusive_spans
 from bot.usage.timers import NO_LANE, TurnTimer, TurnTimers
 
@@ -177,8 +182,9 @@ class UsageRecorder:
             measured_spans = self._timers.spans(timer, now)
         outages = []
         lane = timer.lane if timer is not None else NO_LANE
-        if timestamps.received_at < self._timers.get_begin(lane):
-            outages = await self._list_outages(tx, lane, timestamps.received_at)
+        waiting_since = get_waiting_since(timestamps)
+        if waiting_since < self._timers.get_begin(lane):
+            outages = await self._list_outages(tx, lane, waiting_since)
         breakdown = build_stored_breakdown(timestamps, measured_spans, outages)
         missing = unmeasured_seconds(breakdown)
         if missing > MAX_ROUNDING_SECONDS:

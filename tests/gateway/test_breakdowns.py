@@ -3,14 +3,15 @@
 import asyncio
 import contextlib
 import random
+import time
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from bot.bench.harness.workload import write_prose
 from bot.db.engine import Database, open_database
-from bot.db.tables import inbox
+from bot.db.tables import inbox, lives
 from bot.db.usage import breakdowns
 from bot.http_server import serve
 from bot.sim.telegram.chats import ChatMessage
@@ -20,9 +21,10 @@ from bot.sim.vllm.server import SimulatedEndpoint, Timing
 from bot.telegram.delivery.rate_budget import RateLimits
 from bot.turns import model_caller
 from bot.usage import recorder
+from bot.usage.breakdown import unmeasured_seconds
 from tests.support import attachment_files
 from tests.support.breakdown_clock import TelegramClock, check_breakdowns, compare_with_clock
-from tests.support.gateway import GatewayHarness, running_gateway
+from tests.support.gateway import GatewayHarness, open_harness, running_gateway
 
 CHATS = 12
 MESSAGES = 9
@@ -183,3 +185,23 @@ async def test_every_breakdown_equals_an_independent_clock(tmp_path: Path, seed:
     held = compare_with_clock(stored, border)
     assert held > CHATS
     assert any(breakdown.seconds["approval_wait"] > 0 for breakdown in stored)
+
+
+@pytest.mark.sqlite
+async def test_what_was_written_while_no_gateway_ran_waited_for_one(tmp_path: Path):
+    async with open_harness(tmp_path) as gateway:
+        async with gateway.run():
+            gateway.ann.send("@@say:first@@")
+            await gateway.wait_for_texts()
+        now = time.time()
+        url = gateway.settings.database_url
+        async with open_database(url) as database, database.transaction() as tx:
+            ended = {lives.c.seen_at: now - 3600, lives.c.ended_at: now - 3600}
+            await tx.execute(update(lives).values({lives.c.began_at: now - 4000, **ended}))
+        gateway.ann.send("@@say:second@@", date=now - 1800)
+        async with gateway.run():
+            await gateway.api.wait_until(lambda: any("second" in text for text in gateway.texts()))
+        async with open_database(url) as database, database.read_transaction() as tx:
+            *_, turn = await breakdowns.list_accounted_turns(tx)
+    assert 1790 < turn.account.seconds["down"] < turn.account.whole
+    assert unmeasured_seconds(turn.account) < 0.001

@@ -63,6 +63,30 @@ def breakdown_seconds(
     return {kind: pytest.approx(value) for kind, value in breakdown.seconds.items() if value}
 
 
+@pytest.mark.parametrize(
+    ("outages", "down", "starting"),
+    [
+        pytest.param(((40.0, 99.0),), 59.0 - 21.0, 1.0, id="sent while none ran"),
+        pytest.param(((70.0, 99.0),), 29.0, 1.0, id="sent just before"),
+        pytest.param(((50.0, 80.0), (82.0, 99.0)), 19.0 + 17.0, 3.0, id="a start that failed"),
+        pytest.param(((20.0, 50.0),), 0.0, 0.0, id="one that was over"),
+        pytest.param(((58.0, 100.2),), 0.0, 0.0, id="killed after it had received it"),
+    ],
+)
+def test_what_a_message_waited_at_telegram_without_a_process_is_down(outages, down: float, starting: float):
+    timestamps = replace(TIMESTAMPS, sent_at=60)
+    breakdown = build_stored_breakdown(timestamps, MEASURED_SPANS, outages)
+    assert breakdown.seconds["down"] == pytest.approx(down)
+    assert breakdown.seconds["starting"] == pytest.approx(starting)
+    assert breakdown.whole == pytest.approx(5.0 + down + starting)
+    assert unmeasured_seconds(breakdown) == pytest.approx(0.0)
+
+
+def test_a_clock_behind_telegrams_is_no_wait():
+    timestamps = replace(TIMESTAMPS, sent_at=130)
+    assert build_stored_breakdown(timestamps, MEASURED_SPANS, ((90.0, 99.0),)).whole == 5.0
+
+
 def test_while_a_person_is_asked_asking_and_answering_are_signs_of_life():
     waits = replace(
         TIMESTAMPS, asked_at=104.5, agreed_at=120.0, retaken_at=121.0, ended_at=130.0, settled_at=131.0

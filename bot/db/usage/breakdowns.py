@@ -4,6 +4,7 @@ Times are epoch seconds; bot.usage computes what they add up to. Functions work 
 transaction `tx`.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -51,6 +52,7 @@ _SELECT_TIMESTAMPS = select(
     or_(turns.c.state == "failed", and_(turns.c.state == "forgotten", turns.c.ending == "failed")).label(
         "failed"
     ),
+    case((inbox.c.update_id.is_not(None), inbox.c.body)).label("update"),
 ).join(inbox, inbox.c.id == turns.c.item)
 _IS_REQUESTED_ITEM = ListMembership(turns.c.item, "items")
 _SELECT_DELIVERED = _SELECT_TIMESTAMPS.where(
@@ -85,7 +87,7 @@ class TurnTimestamps:
     `received_at`: getUpdates had returned its first message. `seen_at`: its lane was found busy. `taken_at`:
     it was claimed. `asked_at` to `agreed_at`: it waited for a person, and was claimed again at `retaken_at`.
     `began_at`: the turn was opened. `settled_at`: its last part was delivered or given up. `failed`: it ended
-    without an answer.
+    without an answer. `sent_at`: Telegram's own date of the message, in whole seconds; None: it is no update.
     """
 
     turn: int
@@ -100,6 +102,7 @@ class TurnTimestamps:
     ended_at: float
     settled_at: float
     failed: bool
+    sent_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +184,12 @@ async def load_timestamps(tx: Transaction, items: Sequence[int]) -> list[TurnTim
     A turn is delivered when all its messages have reached Telegram or were given up.
     """
     rows = await tx.execute(_SELECT_DELIVERED, {"items": list(items)})
-    return [TurnTimestamps(**row._asdict()) for row in rows]
+    timestamps = []
+    for row in rows:
+        values = row._asdict()
+        message = json.loads(values.pop("update") or "{}").get("message", {})
+        timestamps.append(TurnTimestamps(**values, sent_at=message.get("edit_date") or message.get("date")))
+    return timestamps
 
 
 async def store_spans(tx: Transaction, spans: Mapping[int, str]) -> None:
