@@ -62,11 +62,13 @@ def find_picture_type(data: bytes) -> str | None:
 
 
 def to_found(result: object) -> Found:
-    """The result that a tool's value stands for: text, a picture, a file, or compact JSON."""
+    """The result that a tool's value stands for: text, pictures, files, or compact JSON."""
     if isinstance(result, Found):
         return result
-    if isinstance(result, File):
-        return Found("", files=(result,))
+    parts = result if isinstance(result, list | tuple) else [result]
+    if parts and all(isinstance(part, Picture | File) for part in parts):
+        pictures = tuple(part for part in parts if isinstance(part, Picture))
+        return Found("", pictures, tuple(part for part in parts if isinstance(part, File)))
     if isinstance(result, str):
         return Found(result)
     if result is None:

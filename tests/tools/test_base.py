@@ -11,7 +11,7 @@ from typing import Any, Literal, TypedDict
 import pytest
 
 from tools.arguments import check_arguments
-from tools.base import Found, Picture, Rule, Tool, ToolContext, ToolError, run_tool, tool
+from tools.base import File, Found, Picture, Rule, Tool, ToolContext, ToolError, run_tool, tool
 from tools.schemas.signature import ToolDefinitionError
 
 
@@ -346,3 +346,28 @@ async def test_bytes_are_the_picture_or_the_text_that_they_are(
         return data
 
     assert await run_tool(read, {}, context) == result
+
+
+_PICTURE = Picture("image/png", b"\x89PNG\r\n\x1a\n")
+_TABLE = File("table.csv", b"a,b")
+
+
+@pytest.mark.parametrize(
+    ("result", "found"),
+    [
+        (_PICTURE, Found("", (_PICTURE,))),
+        (_TABLE, Found("", files=(_TABLE,))),
+        ([_TABLE, _PICTURE, _TABLE], Found("", (_PICTURE,), (_TABLE, _TABLE))),
+        ((_TABLE,), Found("", files=(_TABLE,))),
+        ([], Found("[]")),
+    ],
+)
+async def test_pictures_and_files_are_what_they_are_alone_and_in_lists(
+    context: ToolContext, result: object, found: Found
+):
+    @tool
+    def give() -> Any:
+        """Give it."""
+        return result
+
+    assert await run_tool(give, {}, context) == found
