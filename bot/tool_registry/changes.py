@@ -1,7 +1,7 @@
 """Changes that no admin made: notices about what waits or fails, and refreshed OpenAPI documents.
 
 What a document says today is stored; a tool that changed by it waits for an admin. Notices are one line a
-source, so that a server with a hundred new tools is one line too.
+source, so that a server with a hundred new tools is one line too, and files of TOOLS_DIR are one notice.
 """
 
 from collections import defaultdict
@@ -21,7 +21,7 @@ from bot.tool_registry.secrets import SecretBox
 from bot.tool_registry.sources import SIGN_IN
 from bot.translations.translator import DeferredText, Translatable, Translator, defer
 
-MAX_NAMED_TOOLS = 10  # tools of one source that a notice names
+MAX_NAMED_TOOLS = 10  # tools of one source that a notice names, and lines of a list
 
 
 def build_notices(rows: RegistryRows, state: RegistryState) -> Iterator[tuple[str, Translatable]]:
@@ -35,18 +35,35 @@ def build_notices(rows: RegistryRows, state: RegistryState) -> Iterator[tuple[st
     for source_name, pending in pending_by_source.items():
         yield f"tools of {source_name}", partial(_format_pending, source_name, pending)
     sources_before = {source.name: source for source in rows.sources}
+    file_troubles: list[Translatable] = []
     for name, trouble in state.trouble_changes.items():
         source = sources_before.get(name)
         # A server that is away words it differently each time; a file that is mended wrongly is news.
         # So is a sign-in, which only an admin can make.
         is_news = source is None or source.kind == "file" or source.trouble is None or SIGN_IN in str(trouble)
-        if trouble is not None and is_news:
-            yield (
-                f"source {name}",
-                defer("Of the tools of {source}: {trouble}.", source=name, trouble=trouble),
-            )
+        if trouble is None or not is_news:
+            continue
+        text = defer("Of the tools of {source}: {trouble}.", source=name, trouble=trouble)
+        if source is None or source.kind == "file":
+            file_troubles.append(text)
+        else:
+            yield f"source {name}", text
+    if file_troubles:
+        yield "files of tools", partial(_format_file_troubles, file_troubles)
     if rows.secrets_error is not None:
         yield "secrets", DeferredText(rows.secrets_error)
+
+
+def _format_file_troubles(troubles: list[Translatable], translate: Translator) -> str:
+    return "\n".join(shorten_list(translate, [trouble(translate) for trouble in troubles]))
+
+
+def shorten_list(translate: Translator, lines: list[str]) -> list[str]:
+    """The first lines, and how many more there are."""
+    more = len(lines) - MAX_NAMED_TOOLS
+    if more <= 0:
+        return lines
+    return [*lines[:MAX_NAMED_TOOLS], translate("… and {count} more: /tools show NAME", count=more)]
 
 
 def _format_pending(source_name: str, pending_rows: list[StoredTool], translate: Translator) -> str:

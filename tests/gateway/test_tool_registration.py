@@ -145,6 +145,18 @@ async def test_an_mcp_server_is_added_by_its_url(tmp_path: Path):
         assert "hello" in tried
 
 
+async def test_what_is_left_out_of_a_server_is_counted_after_ten_lines(tmp_path: Path):
+    web = FakeMcpHttpServer()
+    web.tools += ["!" * length for length in range(1, 13)]
+    async with serve(web.app) as url, open_for_loopback(tmp_path) as gateway:
+        lines = (await send_and_collect(gateway, f"/tools add mcp {url}/mcp odd", count=2))[1].splitlines()
+        assert [line.partition(" ")[0] for line in lines[1:]] == [
+            *("'" + "!" * length + "'" for length in range(1, 11)),
+            "…",
+        ]
+        assert lines[-1] == "… and 2 more: /tools show NAME"
+
+
 async def test_a_reload_asks_servers_too(tmp_path: Path):
     def says(gateway: GatewayHarness, text: str) -> bool:
         return any(text in sent for sent in gateway.texts())

@@ -39,10 +39,17 @@ def test_a_server_that_is_away_is_reported_once_however_it_words_its_trouble() -
         Source("shop", "mcp_http", "https://s.example", trouble="it hangs"),
         Source("greet.py", "file", "", trouble="x"),
     )
-    assert list_notices(reported, state) == [("source greet.py", "Of the tools of greet.py: line 3.")]
+    assert list_notices(reported, state) == [("files of tools", "Of the tools of greet.py: line 3.")]
     unreported = build_rows(
         Source("shop", "mcp_http", "https://s.example"), secrets_error="SECRETS_KEY is missing"
     )
     notices = dict(list_notices(unreported, state))
     assert notices["source shop"] == "Of the tools of shop: it is away."
     assert notices["secrets"] == "SECRETS_KEY is missing"
+
+
+def test_a_dozen_broken_files_are_one_notice() -> None:
+    troubles = {f"f{number:02}.py": "line 4" for number in range(12)}
+    [(_, text)] = list_notices(build_rows(), RegistryState({}, {}, trouble_changes=troubles))
+    lines = text.splitlines()
+    assert lines[9:] == ["Of the tools of f09.py: line 4.", "… and 2 more: /tools show NAME"]

@@ -26,6 +26,7 @@ from bot.tool_registry.add_source import (
     register_source,
 )
 from bot.tool_registry.admin_actions import AdminAction, begin_action
+from bot.tool_registry.changes import shorten_list
 from bot.tool_registry.configure_source import (
     check_fixed_names,
     preview_configuration,
@@ -276,4 +277,4 @@ def _split_description(args: str) -> tuple[str, list[str]]:
 
 def _format_added(translate: Translator, preview: SourcePreview, added: AddSourceResult) -> tuple[Part, ...]:
     warnings = [escape_for_terminal(warning) for warning in preview.warnings]
-    return build_parts([*format_add_result(translate, added), *warnings])
+    return build_parts([*format_add_result(translate, added), *shorten_list(translate, warnings)])
