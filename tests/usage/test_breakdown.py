@@ -70,7 +70,6 @@ def breakdown_seconds(
         pytest.param(((70.0, 99.0),), 29.0, 1.0, id="sent just before"),
         pytest.param(((50.0, 80.0), (82.0, 99.0)), 19.0 + 17.0, 3.0, id="a start that failed"),
         pytest.param(((20.0, 50.0),), 0.0, 0.0, id="one that was over"),
-        pytest.param(((58.0, 100.2),), 0.0, 0.0, id="killed after it had received it"),
     ],
 )
 def test_what_a_message_waited_at_telegram_without_a_process_is_down(outages, down: float, starting: float):
@@ -80,6 +79,11 @@ def test_what_a_message_waited_at_telegram_without_a_process_is_down(outages, do
     assert breakdown.seconds["starting"] == pytest.approx(starting)
     assert breakdown.whole == pytest.approx(5.0 + down + starting)
     assert unmeasured_seconds(breakdown) == pytest.approx(0.0)
+
+
+def test_a_process_that_was_killed_after_its_last_heartbeat_had_received_the_message():
+    breakdown = build_stored_breakdown(replace(TIMESTAMPS, sent_at=60), MEASURED_SPANS, ((58.0, 100.2),))
+    assert breakdown.whole == 5.0
 
 
 def test_a_clock_behind_telegrams_is_no_wait():
