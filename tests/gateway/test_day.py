@@ -75,7 +75,7 @@ async def come_in(day: FamilyDay) -> None:
     [line] = await day.say(day.mia, "Hallo!")
     [card] = await day.wait_for_answers(day.ann, welcome.message_id)
     code = card.text.rpartition(" ")[2].rstrip(".")
-    assert card.text == f"Mia ({MIA}) asks to be let in, with the code {code}."
+    assert card.text == f"“Mia” ({MIA}) asks to be let in, with the code {code}."
     assert line.text == GERMAN(
         "This is a private bot. To be let in, give an admin this code: {code} (valid for an hour).", code=code
     )

@@ -85,7 +85,7 @@ async def test_admins_get_a_card_about_a_stranger_once_and_find_them_in_people(h
     sent, cards = await ask(harness)
     code = extract_code(sent)
     assert [card.lane for card in cards] == [str(ADMIN), str(BOB)]
-    assert {card.text for card in cards} == {f"P77 (77) asks to be let in, with the code {code}."}
+    assert {card.text for card in cards} == {f"“P77” (77) asks to be let in, with the code {code}."}
     assert all(card.silent for card in cards)
     assert cards[0].buttons == {"Let in": "stranger:add:77", "Block": "stranger:block:77"}
     harness.now += 300

@@ -62,7 +62,7 @@ async def reject_stranger(context: ActionContext) -> ActionResult:
             context,
             defer(
                 "{name} ({number}) asks to be let in, with the code {code}.",
-                name=context.name,
+                name=f"“{context.name}”",
                 number=context.person,
                 code=code,
             ),
@@ -92,7 +92,7 @@ async def ask_from_group(title: str, context: ActionContext) -> ActionResult:
     )
     text = defer(
         "{name} ({number}) asks me something in the group “{title}”.",
-        name=context.name,
+        name=f"“{context.name}”",
         number=context.person,
         title=to_plain_name(title, MAX_TITLE_CHARS),
     )

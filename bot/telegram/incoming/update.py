@@ -23,6 +23,8 @@ from bot.domain import InboxItem, Lane
 
 MAX_NAME_CHARS = 32
 
+_FILLERS = "\u115f\u1160\u17b4\u17b5"  # letters that show nothing; NFKC makes them of others
+
 
 @dataclass(frozen=True, slots=True)
 class ParsedUpdate:
@@ -113,7 +115,7 @@ def to_display_name(first_name: str, person: int) -> str:
 
 def to_plain_name(name: str, max_chars: int) -> str:
     """Shorten a name to letters and digits, so that it cannot carry instructions; "" if it has none."""
-    normalized = unicodedata.normalize("NFC", name)
+    normalized = unicodedata.normalize("NFKC", name)
     plain = "".join(letter if _is_plain(letter) else " " for letter in normalized)
     return " ".join(plain.split())[:max_chars].strip()
 
@@ -166,4 +168,5 @@ def _read_person(user: User | None) -> tuple[int | None, str, str | None]:
 
 
 def _is_plain(letter: str) -> bool:
-    return unicodedata.category(letter)[0] in "LMN" or letter in "'’-"
+    is_letter = unicodedata.category(letter)[0] in "LMN" and letter not in _FILLERS
+    return is_letter or letter in "'’-"

@@ -114,7 +114,7 @@ async def test_a_group_that_the_gateway_knows_nothing_of_is_asked_about_once(har
 
 async def test_strangers_are_not_answered_in_a_group_and_admins_hear_of_each_once(in_group: UpdateHarness):
     [card] = await ask(in_group, "hi", person=BOB)
-    assert (card.lane, card.text) == (str(ADMIN), "Bob (6) asks me something in the group “Family”.")
+    assert (card.lane, card.text) == (str(ADMIN), "“Bob” (6) asks me something in the group “Family”.")
     assert card.buttons == {"Let in": "stranger:add:6", "Block": "stranger:block:6"}
     assert await ask(in_group, "hello?", person=BOB) == []
     assert in_group.turns.requests == []
