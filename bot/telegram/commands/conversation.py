@@ -10,6 +10,7 @@ from bot.db.queues import inbox, parked_items, stop_requests
 from bot.db.queues.stop_requests import StopCommand
 from bot.domain import Button, Part
 from bot.telegram.actions import (
+    STRANGER_REFUSAL,
     ActionContext,
     ActionResult,
     build_pages,
@@ -29,6 +30,8 @@ STOP_CAME_LATE = translatable(
 
 async def handle_new(context: ActionContext) -> ActionResult:
     """/new; in a group it asks first if somebody else still waits for an answer."""
+    if not context.may_change_chat:
+        return reply_text(context.translate(STRANGER_REFUSAL))
     if context.is_group and await stop_requests.has_work_of_others(context.tx, context.lane, context.person):
         question = context.translate("Somebody else here waits for an answer. Start a new conversation now?")
         return reply_text(question, (Button(context.translate("Start it"), "new:yes"),))
@@ -39,6 +42,8 @@ async def handle_new_button(context: ActionContext) -> ActionResult:
     """The button that starts a new conversation although somebody waits."""
     if context.args != "yes":
         return expire_button(context)
+    if not context.may_change_chat:
+        return ActionResult(toast=context.translate(STRANGER_REFUSAL))
     started = await _start_conversation(context)
     return ActionResult(replacement=started.parts[0], after_commit=started.after_commit)
 

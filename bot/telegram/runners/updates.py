@@ -56,7 +56,7 @@ from bot.translations.translator import Translator, find_language, load_translat
 
 # Commands and buttons that concern what others asked, or the whole chat; then those of who asked, which may
 # be the group itself.
-MODERATED_ACTIONS = frozenset({"stop", "forget", "instructions", "think", "note", "again"})
+MODERATED_ACTIONS = frozenset({"stop", "forget", "instructions", "think", "note", "again", "new"})
 ASKER_ACTIONS = frozenset({"allow", "answer", "edit", "job", "more", "redo", "retry", "snooze"})
 
 log = logging.getLogger(__name__)

@@ -275,10 +275,12 @@ async def test_strangers_who_may_speak_change_nothing_for_the_others(open_group:
     assert shown.text.startswith("Thinking here")
     [refusal] = await write(open_group, "/think on", CARL)
     assert refusal.text == "Only people who have been let in, and administrators of this group, can do that."
-    for button in ("think:on", f"note:{note.id}", "again:1"):
+    assert [sent.text for sent in await write(open_group, "/new", CARL)] == [refusal.text]
+    for button in ("think:on", f"note:{note.id}", "again:1", "new:yes"):
         assert await tap(open_group, button, CARL) == (refusal.text, [])
     open_group.chat_administrators.add(CARL)
     assert "think before every answer" in (await write(open_group, "/think on", CARL))[0].text
+    assert "New conversation" in (await write(open_group, "/new", CARL))[0].text
     assert await tap(open_group, f"note:{note.id}", ANNA) == ("Note 1 is deleted.", [])
 
 
