@@ -9,7 +9,9 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.responses import Response
 
+from bot.http_server import serve
 from tests.monitoring.test_health import find_free_port
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 from tests.support.oauth_server import OAuthMcpServer, running_oauth_server
@@ -197,6 +199,14 @@ async def test_a_server_that_leads_to_a_private_host_is_not_signed_in_to(tmp_pat
         servers.server_metadata = {"authorization_endpoint": "https://192.168.1.1/reboot"}
         await say(gateway, f"/tools add mcp {servers.url} notes", "192.168.1.1 is not on the public internet")
         assert "Sources:" not in await say(gateway, "/tools", "Tools:")
+
+
+async def test_a_server_that_wants_a_key_and_offers_no_sign_in_is_named_as_such(tmp_path: Path) -> None:
+    async with serve(Response(status_code=401)) as url, run_gateway(tmp_path) as gateway:
+        hint = (
+            "`canvasgram tools secret set token`, then add it with --header 'Authorization: Bearer {token}'"
+        )
+        assert "no sign-in" in await say(gateway, f"/tools add mcp {url} notes", hint)
 
 
 async def test_without_a_key_nobody_is_asked_to_sign_in(tmp_path: Path) -> None:

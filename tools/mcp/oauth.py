@@ -64,10 +64,7 @@ async def sign_in(
     try:
         return await flow.run()
     except OAuthRegistrationError as error:
-        raise ToolError(
-            f"Its sign-in does not register new clients. Register one there with the address {redirect_url}, "
-            "and name it on the machine: canvasgram tools add --help, --client-id"
-        ) from error
+        raise ToolError(flow.explain_no_client()) from error
     except OAuthTokenError as error:
         raise ToolError("Its sign-in refused the code: it may be too old, or used already.") from error
     except OAuthFlowError as error:
@@ -91,6 +88,7 @@ class _SignInFlow:
     ) -> None:
         self._server = server
         self._policy = NetworkPolicy(private=server.private)
+        self._redirect_url = redirect_url
         self._show_link = show_link
         self._wait_for_answer = wait_for_answer
         self._has_shown_link = False
@@ -129,6 +127,19 @@ class _SignInFlow:
             _dump(context.client_info),
             _dump(context.oauth_metadata) if context.oauth_metadata else None,
             _dump(context.protected_resource_metadata) if context.protected_resource_metadata else None,
+        )
+
+    def explain_no_client(self) -> str:
+        """What to do where no client could be registered."""
+        context = self._provider.context
+        if context.oauth_metadata is None and context.protected_resource_metadata is None:
+            return (
+                "It wants a key, and offers no usable sign-in: keep the key on the machine with `canvasgram tools "
+                "secret set token`, then add it with --header 'Authorization: Bearer {token}'"
+            )
+        return (
+            "Its sign-in does not register new clients. Register one there with the address "
+            f"{self._redirect_url}, and name it on the machine: canvasgram tools add --help, --client-id"
         )
 
     def explain_mismatch(self) -> str:

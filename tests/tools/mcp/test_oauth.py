@@ -188,7 +188,7 @@ async def test_a_code_that_is_too_old_is_refused() -> None:
         ({"authorization_servers": ["https://10.0.0.1"]}, "10.0.0.1 is not on the public internet"),
         ({"authorization_servers": ["http://10.0.0.1"]}, "10.0.0.1 would get codes and tokens unencrypted"),
         ({"resource": "https://other.example/mcp"}, "does not fit together"),
-        ({"authorization_servers": "what?"}, "does not fit together|does not register"),
+        ({"authorization_servers": "what?"}, "does not fit together|offers no usable sign-in"),
     ],
     ids=["private", "unencrypted", "resource", "garbage"],
 )
