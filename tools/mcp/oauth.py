@@ -134,8 +134,8 @@ class _SignInFlow:
         context = self._provider.context
         if context.oauth_metadata is None and context.protected_resource_metadata is None:
             return (
-                "It wants a key, and offers no usable sign-in: keep the key on the machine with `canvasgram tools "
-                "secret set token`, then add it with --header 'Authorization: Bearer {token}'"
+                "It wants a key, and offers no usable sign-in: keep the key on the machine with `canvasgram "
+                "tools secret set token`, then add it with --header 'Authorization: Bearer {token}'"
             )
         return (
             "Its sign-in does not register new clients. Register one there with the address "
