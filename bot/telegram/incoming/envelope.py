@@ -6,6 +6,7 @@ with it concerns it alone.
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from bot.db.people.group_texts import GroupText
@@ -65,6 +66,12 @@ def read_envelope(raw: object, now: float, groups: GroupDirectory) -> IncomingUp
         group_text=_read_group_text(update, groups, now) if is_overheard else None,
         chat=_find_chat(update),
     )
+
+
+def list_message_ages(raw_updates: Sequence[object], now: float) -> list[float]:
+    """The ages in seconds of the messages among updates; edited ones and taps have none."""
+    messages = [_as_object(_as_object(raw).get("message")) for raw in raw_updates]
+    return [_get_age_seconds(message, now) for message in messages if "date" in message]
 
 
 def _rename_guest_message(update: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Sending works meanwhile, and an owner reads Telegram rather than logs.
 import math
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from telegram.error import Conflict
 
@@ -17,6 +17,11 @@ RIVAL_SECONDS = 120.0
 """So many conflicts within this time are another program; one may be a gateway that has just ended."""
 
 LONG_FLOOD_SECONDS = 60.0  # admins hear of a longer one
+FRESH_AFTER_SECONDS = 2.0  # what comes to a poll that waited so long was just sent
+CLOCK_SECONDS = 30.0
+CLOCK_MESSAGES = 3
+"""So many fresh messages that are all so much too old, or of the future, show a wrong clock."""
+
 _REPEAT_SECONDS = 3600.0
 
 _RIVAL = (
@@ -26,6 +31,14 @@ _RIVAL = (
 _WEBHOOK = (
     "Somebody sets a webhook for my bot again and again, so messages reach me late or never. "
     "Stop that program, or have @BotFather give me a new token."
+)
+_CLOCK_AHEAD = (
+    "The clock of my machine is ahead of Telegram's by more than half a minute, so reminders come early and "
+    "new messages look old. Set it right, best by NTP."
+)
+_CLOCK_BEHIND = (
+    "The clock of my machine is behind Telegram's by more than half a minute, so reminders come late. "
+    "Set it right, best by NTP."
 )
 
 
@@ -37,6 +50,7 @@ class PollWatch:
         self._last_poll_at = time.monotonic()  # Telegram has just answered getMe
         self._flood_ends_at = -math.inf
         self._conflicts: deque[float] = deque(maxlen=RIVAL_CONFLICTS)
+        self._fresh_ages = deque[float](maxlen=CLOCK_MESSAGES)
         self._alerted_at: dict[str, float] = {}  # by what was said
 
     def is_fetching(self) -> bool:
@@ -67,6 +81,18 @@ class PollWatch:
         self._conflicts.append(now)
         if self._has_rival(now):
             await self._alert(_WEBHOOK if is_about_webhook(error) else _RIVAL)
+
+    async def note_messages(self, waited_seconds: float, ages: Sequence[float]) -> None:
+        """A poll that waited so long brought messages of these ages in seconds, by this machine's clock."""
+        if not ages or waited_seconds < FRESH_AFTER_SECONDS:
+            return
+        self._fresh_ages.append(min(ages))
+        if len(self._fresh_ages) < CLOCK_MESSAGES:
+            return
+        if min(self._fresh_ages) > CLOCK_SECONDS:
+            await self._alert(_CLOCK_AHEAD)
+        if max(self._fresh_ages) < -CLOCK_SECONDS:
+            await self._alert(_CLOCK_BEHIND)
 
     def _has_rival(self, now: float) -> bool:
         return len(self._conflicts) == RIVAL_CONFLICTS and now - self._conflicts[0] < RIVAL_SECONDS

@@ -33,7 +33,7 @@ from bot.telegram.incoming.backlog import (
     shorten_refused,
 )
 from bot.telegram.incoming.edits import EDIT_HOLD_SECONDS, fold_edits, has_new_content, judge_group_edits
-from bot.telegram.incoming.envelope import find_lane
+from bot.telegram.incoming.envelope import find_lane, list_message_ages
 from bot.telegram.incoming.poll_watch import PollWatch, is_about_webhook
 from bot.telegram.outcomes import get_retry_after
 
@@ -128,6 +128,7 @@ class UpdatePoller:
         self.watch.forget_conflicts()
         self.has_begun.set()
         while True:
+            polled_at = time.monotonic()
             try:
                 updates = await self._fetch(offset)
             except TelegramError as error:
@@ -136,6 +137,9 @@ class UpdatePoller:
                 continue
             failures = 0
             self.watch.note_success()
+            await self.watch.note_messages(
+                time.monotonic() - polled_at, list_message_ages(updates, time.time())
+            )
             newest = await self._store_batch(updates)
             # All is acknowledged once a poll came back empty. Without an offset the next one also sees ids
             # that start again at a smaller number, as they do after a week without updates.
