@@ -4,6 +4,7 @@ import contextlib
 import errno
 import importlib.metadata
 from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING
 
 from bot.app.gateway import Gateway
 from bot.db.database_url import find_database_file
@@ -13,20 +14,48 @@ from bot.errors import CanvasgramError, SettingsRefused
 from bot.llm.seats import Seats
 from bot.settings import Settings
 
+if TYPE_CHECKING:
+    from bot.monitoring.health import PortApp
+
 
 class PortBusy(CanvasgramError):
     """Another program has HTTP_PORT, perhaps only for a moment: a start after it may succeed."""
 
 
 @contextlib.asynccontextmanager
+async def listen(settings: Settings) -> AsyncIterator["PortApp | None"]:
+    """Listen on HTTP_PORT while the block runs; None: it is not set."""
+    if settings.http_port is None:
+        yield None
+        return
+    from bot.http_server import BoundedProtocol, serve
+    from bot.monitoring.health import PortApp
+
+    app = PortApp()
+    server = serve(app, host=settings.http_host, port=settings.http_port, protocol=BoundedProtocol)
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(server)
+        except OSError as error:
+            refusal = PortBusy if error.errno == errno.EADDRINUSE else SettingsRefused
+            raise refusal(
+                f"HTTP_PORT {settings.http_port} cannot be used ({error.strerror}). Example: HTTP_PORT=8081"
+            ) from None
+        yield app
+
+
+@contextlib.asynccontextmanager
 async def serve_monitoring(
-    settings: Settings, gateway: Gateway, database: Database, seats_by_endpoint: Mapping[str, Seats]
+    port_app: "PortApp | None",
+    settings: Settings,
+    gateway: Gateway,
+    database: Database,
+    seats_by_endpoint: Mapping[str, Seats],
 ) -> AsyncIterator[None]:
     """Serve what is set to be served on HTTP_PORT while the block runs."""
     async with contextlib.AsyncExitStack() as stack:
-        if settings.http_port is not None:
+        if port_app is not None:
             from bot.db.usage.ended import EndedWatcher
-            from bot.http_server import BoundedProtocol, serve
             from bot.maintenance.backup import build_backup_directory
             from bot.monitoring.health import build_app
             from bot.monitoring.metrics import GatewayMetrics, GatewayState
@@ -52,18 +81,6 @@ async def serve_monitoring(
 
                 page = open_admin_page(settings, database, gateway, seats_by_endpoint)
                 routes.extend(await stack.enter_async_context(page))
-            server = serve(
-                build_app(gateway.is_ready, metrics, gateway.sign_ins, routes, gateway.own_shares),
-                host=settings.http_host,
-                port=settings.http_port,
-                protocol=BoundedProtocol,
-            )
-            try:
-                await stack.enter_async_context(server)
-            except OSError as error:
-                refusal = PortBusy if error.errno == errno.EADDRINUSE else SettingsRefused
-                raise refusal(
-                    f"HTTP_PORT {settings.http_port} cannot be used ({error.strerror}). "
-                    "Example: HTTP_PORT=8081"
-                ) from None
+            port_app.app = build_app(gateway.is_ready, metrics, gateway.sign_ins, routes, gateway.own_shares)
+            stack.callback(setattr, port_app, "app", None)
         yield

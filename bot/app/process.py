@@ -7,11 +7,12 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from bot.app.factory import DEFAULT_OPTIONS, Models, ProcessContext, RunOptions, build
 from bot.app.first_admin import FirstAdminLink
 from bot.app.gateway import Gateway
-from bot.app.monitoring_server import serve_monitoring
+from bot.app.monitoring_server import listen, serve_monitoring
 from bot.app.replica import ReplicaLink, build_seats, open_replica_link
 from bot.db.database_url import describe_database, find_database_file
 from bot.db.engine import Database, open_database
@@ -26,6 +27,9 @@ from bot.telegram.client import TelegramBot, open_bot, run_unless_stopped
 from bot.turns.endpoints import ModelEndpoint, open_fallback_endpoint
 from bot.usage.timers import TurnTimers
 from tools.threads import run_in_thread
+
+if TYPE_CHECKING:
+    from bot.monitoring.health import PortApp
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +57,7 @@ async def run(
         database = await run_unless_stopped(stop, retry_until_available(open_store, outage_log), None)
         if database is None:
             return 0
+        port_app = await stack.enter_async_context(listen(settings))
         began_at = time.monotonic()
         migrating = retry_until_available(
             partial(run_in_thread, migrate_in_process, settings.database_url), outage_log
@@ -76,17 +81,18 @@ async def run(
                     build_gateway = partial(
                         build, settings, database, bot, models, process=process, options=options
                     )
-                    await _run_with_bot(settings, stop, announce, database, bot, build_gateway)
+                    await _run_with_bot(settings, stop, announce, database, bot, build_gateway, port_app)
     return 0
 
 
-async def _run_with_bot(
+async def _run_with_bot(  # noqa: PLR0913  # each was opened by itself
     settings: Settings,
     stop: asyncio.Event,
     announce: Callable[[str], None],
     database: Database,
     bot: TelegramBot,
     build_gateway: Callable[[], Coroutine[None, None, Gateway]],
+    port_app: "PortApp | None",
 ) -> None:
     gateway = await run_unless_stopped(stop, build_gateway(), None)
     if gateway is None:
@@ -98,7 +104,7 @@ async def _run_with_bot(
     first_admin_link = FirstAdminLink(database, gateway.access, bot.username, announce)
     await run_unless_stopped(stop, first_admin_link.show_if_due(), None)
     seats_by_endpoint = _list_seats(gateway.model, gateway.action_dependencies.fallback_endpoint)
-    async with serve_monitoring(settings, gateway, database, seats_by_endpoint):
+    async with serve_monitoring(port_app, settings, gateway, database, seats_by_endpoint):
         await gateway.run(stop, first_admin_link)
     log.info("stopped; what waits is stored", extra={"action": "app.stopped"})
 

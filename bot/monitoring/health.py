@@ -10,12 +10,23 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bot.db.shares import OwnShares
 from bot.errors import StoreUnavailable
 from bot.monitoring.metrics import GatewayMetrics
 from bot.monitoring.sign_in_page import WaitingSignIns, build_sign_in_route
+
+
+class PortApp:
+    """What HTTP_PORT serves: `app`, and without one only that the process is alive, and not ready."""
+
+    app: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        status = 200 if scope["path"] == "/healthz" else 503
+        answer = self.app or JSONResponse({"live": True, "ready": False}, status)
+        await answer(scope, receive, send)
 
 
 def build_app(

@@ -165,6 +165,30 @@ async def test_a_database_that_cannot_be_read_is_said(database: Database):
         assert (await http.get(f"{url}/healthz")).json() == {"live": True, "ready": False}
 
 
+async def test_a_start_without_telegram_is_live_and_not_ready(tmp_path: Path):
+    port = find_free_port()
+    opened = open_harness(
+        tmp_path,
+        http_port=port,
+        http_host="0.0.0.0",
+        admin_page="on",
+        telegram_api_url=f"http://127.0.0.1:{find_free_port()}",
+    )
+    async with opened as gateway, gateway.run(), httpx.AsyncClient() as http:
+        answer = await read_first_answer(http, f"http://127.0.0.1:{port}/healthz")
+        assert (answer.status_code, answer.json()) == (200, {"live": True, "ready": False})
+        assert (await http.get(f"http://127.0.0.1:{port}/metrics")).status_code == 503
+
+
+async def read_first_answer(http: httpx.AsyncClient, url: str) -> httpx.Response:
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                return await http.get(url)
+            except httpx.ConnectError:  # it does not listen yet
+                await asyncio.sleep(0.01)
+
+
 async def test_a_port_in_use_is_one_clear_line(tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
