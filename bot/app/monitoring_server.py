@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import importlib.metadata
+import logging
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,10 @@ from bot.settings import Settings
 
 if TYPE_CHECKING:
     from bot.monitoring.health import PortApp
+
+LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
+
+log = logging.getLogger(__name__)
 
 
 class PortBusy(CanvasgramError):
@@ -31,6 +36,14 @@ async def listen(settings: Settings) -> AsyncIterator["PortApp | None"]:
     from bot.http_server import BoundedProtocol, serve
     from bot.monitoring.health import PortApp
 
+    is_encrypted = settings.admin_page == "off" or settings.admin_url is not None
+    if not is_encrypted and settings.http_host not in LOOPBACK_HOSTS:
+        log.warning(
+            "HTTP_HOST=%s serves the admins' page unencrypted to all who reach that port. "
+            "Put TLS before it and set ADMIN_URL, or unset HTTP_HOST",
+            settings.http_host,
+            extra={"action": "settings.open"},
+        )
     app = PortApp()
     server = serve(app, host=settings.http_host, port=settings.http_port, protocol=BoundedProtocol)
     async with contextlib.AsyncExitStack() as stack:

@@ -165,7 +165,9 @@ async def test_a_database_that_cannot_be_read_is_said(database: Database):
         assert (await http.get(f"{url}/healthz")).json() == {"live": True, "ready": False}
 
 
-async def test_a_start_without_telegram_is_live_and_not_ready(tmp_path: Path):
+async def test_a_start_without_telegram_is_live_and_not_ready(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
     port = find_free_port()
     opened = open_harness(
         tmp_path,
@@ -178,6 +180,7 @@ async def test_a_start_without_telegram_is_live_and_not_ready(tmp_path: Path):
         answer = await read_first_answer(http, f"http://127.0.0.1:{port}/healthz")
         assert (answer.status_code, answer.json()) == (200, {"live": True, "ready": False})
         assert (await http.get(f"http://127.0.0.1:{port}/metrics")).status_code == 503
+    assert sum("admins' page unencrypted" in record.message for record in caplog.records) == 1
 
 
 async def read_first_answer(http: httpx.AsyncClient, url: str) -> httpx.Response:
