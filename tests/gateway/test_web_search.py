@@ -83,7 +83,12 @@ async def test_forty_turns_show_real_sources_only(tmp_path: Path, monkeypatch) -
     assert len(simulated.requests) == len(ANSWERS) * len(PEOPLE)
     for messages in chats:
         assert [message.text for message in messages] == [text.format(**names) for text in SHOWN]
-        assert [list_codes(message) for message in messages] == [[FAKE], [FAKE, "evil.com"], [FAKE], [FAKE]]
+        assert [list_codes(message) for message in messages] == [
+            [FAKE],
+            [FAKE, "evil.com", "README.md"],
+            [FAKE],
+            [FAKE],
+        ]
         assert [list_links(message.entities) for message in messages] == [
             [urls[0], urls[0]],
             [urls[1], urls[1]],
