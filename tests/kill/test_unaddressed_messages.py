@@ -23,7 +23,8 @@ async def test_while_it_is_judged(surround: OpenEnvironment):
     environment.ann.tap(card, "Answer without being named")
     await environment.endpoint.wait_until(lambda: bool(environment.endpoint.typed_questions))
     await environment.wait_until_idle()
-    environment.ann.tap(card, "Answer without being named")
+    if "I also answer" not in card.text:  # the tap had the endpoint tried; it is quicker on some machines
+        environment.ann.tap(card, "Answer without being named")
     await environment.until(lambda: "I also answer" in card.text)
 
     environment.endpoint.hold()

@@ -79,7 +79,9 @@ async def _is_accounted(database: Database) -> bool:
 
 def are_divided(answers: list[dict[str, Any]]) -> bool:
     """Whether both hold shares, and together all."""
-    shares = [answer["replica"]["shares"] for answer in answers]
+    shares = [answer["replica"]["shares"] for answer in answers if "replica" in answer]
+    if len(shares) < len(answers):  # one listens, and has not started yet
+        return False
     return all(shares) and len({number for numbers in shares for number in numbers}) == SHARE_COUNT
 
 
