@@ -85,22 +85,22 @@ async def resolve_grantee(tx: Transaction, text: str, current_chat: int | None =
 
     Raises ChangeRefused when it is nobody, or several.
     """
-    word, _, rest = " ".join(text.split()).partition(" ")
-    if not word.startswith("@"):
-        word = word.lower()
+    text = " ".join(text.split())
+    word, _, rest = text.partition(" ")
+    word = word.lower()
     if word == "everyone" and not rest:
         return EVERYONE
     if word == "admins" and not rest:
         return ADMINS
     if word == "chat" and not rest and current_chat is not None:
         return Grantee("chat", current_chat)
-    number = rest if word == "chat" else f"{word} {rest}".strip()
+    number = rest if word == "chat" else text
     if _NUMBER.fullmatch(number):
         value = int(number)
         return Grantee("chat" if word == "chat" or value < 0 else "person", value)
-    if word.startswith("@"):
-        return Grantee("person", await people.find_id(tx, f"{word} {rest}"))
-    raise ChangeRefused("Whom? Say {people}.", people=defer(GRANTEE_HELP))
+    if word in {"", "chat"}:
+        raise ChangeRefused("Whom? Say {people}.", people=defer(GRANTEE_HELP))
+    return Grantee("person", await people.find_id(tx, text))
 
 
 async def grant_tool(action: AdminAction, name: str, grantee: Grantee) -> ToolInfo:

@@ -262,7 +262,7 @@ async def test_grants_are_given_and_taken_back_by_name_and_number(harness: Updat
         await send_command(harness, "/grant shop_list everyone")
         == f"shop_list may be used by: everyone. {NEW_CONVERSATION_HINT}"
     )
-    assert "Everyone may use shop_list" in await send_command(harness, "/revoke shop_list @Anna")
+    assert "Everyone may use shop_list" in await send_command(harness, "/revoke shop_list anna")
     await send_command(harness, "/revoke shop_list everyone")
     assert f"Anna ({ANNA})" not in await send_command(harness, "/revoke shop_list @Anna")
     async with harness.database.read_transaction() as tx:
@@ -282,7 +282,10 @@ async def test_an_unknown_or_ambiguous_grantee_is_refused_with_a_reason(harness:
     assert (await send_command(harness, "/grant shop_list @nobody")).startswith(
         "Nobody who is in is called nobody."
     )
-    assert (await send_command(harness, "/grant shop_list somebody")).startswith("Whom? Say everyone")
+    assert (await send_command(harness, "/grant shop_list Some body")).startswith(
+        "Nobody who is in is called Some body."
+    )
+    assert (await send_command(harness, "/grant shop_list chat Some")).startswith("Whom? Say everyone")
     assert (await send_command(harness, "/grant shop_list")).startswith("Use /grant NAME WHOM")
     assert await send_command(harness, "/grant nothing everyone") == "There is no tool called nothing."
 
