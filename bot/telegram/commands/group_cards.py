@@ -57,7 +57,7 @@ _BUTTON = re.compile(r"(show|everyone|members|along|apart|judge|wait|quit):(-[1-
 
 
 async def handle_groups(context: ActionContext) -> ActionResult:
-    """/groups, and what may follow it: a group, `limit` or `name`, and a value."""
+    """/groups, and what may follow it: a group, and `limit` or `name` with a value."""
     if not context.args:
         return ActionResult(parts=(_build_list(context),))
     for word, change in (("limit", _set_limit), ("name", _set_name)):
@@ -67,7 +67,10 @@ async def handle_groups(context: ActionContext) -> ActionResult:
             if group is None:
                 return reply_text(context.translate("I'm in no group of this title. /groups shows them all."))
             return await change(context, group, value.strip())
-    return reply_hint(context.translate(HOW_TO))
+    group = _find_group(context, context.args)
+    if group is None:
+        return reply_hint(context.translate(HOW_TO))
+    return ActionResult(parts=(await _build_card(context, group),))
 
 
 async def handle_group_button(context: ActionContext) -> ActionResult:
@@ -267,6 +270,8 @@ async def _set_name(context: ActionContext, group: Group, value: str) -> ActionR
     else:
         changed = await _change_group(context, group, replace(group, name=value))
         text = context.translate("In “{title}” people can call me {name}.", title=group.title, name=value)
+        if group.hears_all is False:
+            text = f"{text} {context.translate(groups.HEARING_HINT)}"
     return replace(changed, replacement=None, parts=(build_part(text),))
 
 

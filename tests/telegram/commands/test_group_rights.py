@@ -203,9 +203,14 @@ async def test_an_admin_sees_the_groups_and_changes_what_holds_there(harness: Up
     await press(harness, f"group:everyone:{CHAT}")
     assert find_card(harness).startswith("Family: everybody may ask\n200 canvases a day for the group")
     assert (await send(harness, f"/groups {CHAT} limit none")).startswith("Everybody may ask in this group")
-    assert await send(harness, "/groups Family name Canvas") == "In “Family” people can call me Canvas."
+    named = await send(harness, "/groups Family name Canvas")
+    assert named.startswith(
+        "In “Family” people can call me Canvas. I see only commands and replies to me there."
+    )
     assert harness.groups.get_identity(CHAT).name == "Canvas"
-    await press(harness, f"group:members:{CHAT}")
+    [card] = await harness.send_text("/groups family", person=ADMIN)
+    assert card.text.startswith("Family: everybody may ask\n200 canvases")
+    await press(harness, card.buttons["Only people I know"])
     assert await send(harness, "/groups Family name none") == "In “Family” I have no other name."
     async with harness.database.read_transaction() as tx:
         stored = await group_rows.list_groups(tx)
