@@ -174,7 +174,7 @@ async def handle_help(context: ActionContext) -> ActionResult:
         chat_group = context.deps.groups.find(context.lane.chat)
         hears_all = chat_group.hears_all if chat_group else None
         greeting = group_changes.build_greeting(translate, context.deps.bot_name, hears_all=hears_all)
-        return reply_text("\n".join([greeting, *_list_group_help(translate)]))
+        return reply_hint("\n".join([greeting, *_list_group_help(translate)]))
     intro = translate(
         "Just write to me. Send me photos, PDFs and other files, too. I can look things up on web pages, "
         "calculate, keep notes, and remind you of things. For example:"

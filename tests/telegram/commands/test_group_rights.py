@@ -170,8 +170,10 @@ async def test_usage_and_help_in_a_group_are_about_the_group(harness: UpdateHarn
     [refusal] = await write(harness, "/usage all", ADMIN)
     assert refusal.text == "That is for our private chat."
     [text] = await write(harness, "/help", ANNA)
-    assert "/ask" in text.text
     assert "/people" not in text.text
+    assert "`" not in text.text
+    copied = [text.text[entity["offset"] :][: entity["length"]] for entity in text.entities]
+    assert "/ask what is a tide?" in copied
 
 
 async def send(harness: UpdateHarness, text: str) -> str:
