@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 REFUSAL_LABELS: Mapping[str | None, str] = {
     "arguments": "bad arguments",
-    "no_tool": "no such tool",
+    "no_tool": "no such tool in this conversation (/new offers new ones)",
     "repeat": "a repeat",
     "too_many": "too many calls",
     "suspended": "the tool was off",
