@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from bot.db.usage.usage_sums import Scope
 from bot.domain import CallPurpose, EndpointRole
 from bot.errors import QuestionRefused
+from bot.usage.breakdown import DAY_SECONDS
 from bot.usage.query_args import parse_choice, parse_scope, parse_time
 
 PERIODS = {"24h": "24 hours", "7d": "7 days", "30d": "30 days", "90d": "90 days"}
@@ -30,8 +31,9 @@ class Period:
 
     @property
     def before(self) -> "Period":
-        """The period of the same length before it."""
-        return Period(2 * self.since - self.until, self.since, "")
+        """The period of the same length before it, from and to the same time of the day."""
+        earlier = -(-(self.until - self.since) // DAY_SECONDS) * DAY_SECONDS
+        return Period(self.since - earlier, self.until - earlier, "")
 
 
 @dataclass(frozen=True, slots=True)

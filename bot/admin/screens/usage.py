@@ -115,8 +115,8 @@ def _show_compared(filters: Filters, zone: str, report: UsageReport) -> h.Elemen
     period, before = filters.period, filters.period.before
     return h.p(".nothing")[
         f"From {format_local(period.since, zone)} to {format_local(period.until, zone)}, compared with "
-        f"the time before, from {format_local(before.since, zone)}. ≥ means at least: the server did not say "
-        "how much some calls used. Canvases are estimates, as in ",
+        f"{format_local(before.since, zone)} to {format_local(before.until, zone)}. ≥ means "
+        "at least: the server did not say how much some calls used. Canvases are estimates, as in ",
         h.code["canvasgram report"],
         ".",
         _PERCENTILE_NOTES.get(report.percentile_method),
