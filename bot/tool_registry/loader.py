@@ -142,15 +142,15 @@ class RegistryLoader:
         lines = (self._loaded_folder.refusal_reason, *(file.trouble for file in self._loaded_folder.files))
         return tuple(line for line in lines if line is not None)
 
-    async def list_left_out(self) -> tuple[str, ...]:
-        """Return which tools of files that were loaded cannot be used, a line each file."""
-        sound_files = {file.name for file in self._loaded_folder.files if file.trouble is None}
+    async def describe_files(self) -> tuple[str, ...]:
+        """Return the tools of each file that was loaded, or why they cannot be used, a line each file."""
         async with self._database.read_transaction() as tx:
             stored = await sources.list_all(tx)
+        troubles = {source.name: source.trouble for source in stored if source.kind == "file"}
         return tuple(
-            f"{source.name}: {source.trouble}"
-            for source in stored
-            if source.kind == "file" and source.name in sound_files and source.trouble
+            f"{file.name}: {troubles.get(file.name) or ', '.join(tool.name for tool in file.tools)}"
+            for file in self._loaded_folder.files
+            if file.trouble is None
         )
 
     async def refresh_listings(self) -> tuple[str, ...]:

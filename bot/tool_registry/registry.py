@@ -248,10 +248,10 @@ class ToolRegistry:
         self._look_requested.clear()
 
     async def reload_files(self) -> tuple[str, ...]:
-        """Load the files of TOOLS_DIR again, and refresh; return what went wrong, a line each."""
+        """Load the files of TOOLS_DIR again, and refresh; return what went wrong, and the tools, by file."""
         troubles = await self._loader.load_files()
         await self.refresh()
-        return (*troubles, *await self._loader.list_left_out())
+        return (*troubles, *await self._loader.describe_files())
 
     def end_person(self, person: int) -> None:
         """End the programs of somebody who lost access, and delete their homes."""

@@ -356,7 +356,7 @@ async def test_files_are_loaded_and_their_tools_suspended_when_they_change(
         None,
     )
     write_tool(tmp_path / "mine", "Greet somebody else.")
-    assert await harness.registry.reload_files() == ()
+    assert await harness.registry.reload_files() == ("greet.py: greet",)
     assert harness.registry.get("greet") is None
     assert "greet (changed)" in harness.notices[-1]
     (tmp_path / "mine" / "greet.py").write_text("x = ")
@@ -376,7 +376,7 @@ async def test_a_tool_that_is_left_out_is_said_at_each_reload(database: Database
     await harness.registry.load()
     for _ in range(2):
         left_out = "other.py: greet is left out: greet.py and other.py both have a tool of that name"
-        assert await harness.registry.reload_files() == (left_out,)
+        assert await harness.registry.reload_files() == ("greet.py: greet", left_out)
 
 
 async def test_a_folder_open_to_others_is_refused_and_reported(database: Database, tmp_path: Path) -> None:
