@@ -16,6 +16,7 @@ from bot.telegram.actions import (
     build_pages,
     build_part,
     expire_button,
+    reply_hint,
     reply_text,
 )
 from bot.translations.translator import Translator, translatable
@@ -143,6 +144,12 @@ async def queue_task(
 
 
 async def handle_notes(context: ActionContext) -> ActionResult:
+    if context.args:
+        return reply_hint(
+            context.translate(
+                "To keep a note, ask me to, such as `remember that we need milk`. /notes lists them."
+            )
+        )
     return ActionResult(parts=await build_notes_pages(context))
 
 

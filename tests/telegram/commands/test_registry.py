@@ -230,6 +230,8 @@ async def test_notes_are_listed_with_author_and_date_and_deleted_by_a_button(har
     assert [message.text for message in await harness.send_text("/notes")] == [
         "No notes yet. Ask me to remember something."
     ]
+    (hint,) = await harness.send_text("/notes add milk")
+    assert hint.text.startswith("To keep a note, ask me to, such as remember that")
     await add_note(harness, "likes tea")
     await add_note(harness, "hates rain")
     (sent,) = await harness.send_text("/notes")
