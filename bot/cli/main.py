@@ -386,6 +386,11 @@ def _unwrap_error(error: Exception) -> CanvasgramError | None:
     """Return the error to show, also out of task groups; None if an unexpected one is among them."""
     if isinstance(error, CanvasgramError):
         return error
+    if isinstance(error, MemoryError) or "can't start new thread" in str(error):
+        return CanvasgramError(
+            "The system gives too little memory or too few threads. Raise `ulimit -v` and `ulimit -u`, in a "
+            "unit MemoryMax and TasksMax."
+        )
     if not isinstance(error, ExceptionGroup):
         return None
     inner_errors = [_unwrap_error(inner) for inner in error.exceptions]

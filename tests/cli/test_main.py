@@ -409,6 +409,16 @@ def test_known_errors_out_of_task_groups_are_one_line(
     assert call() == (2, "", "X is wrong.\n")
 
 
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("can't start new thread")])
+def test_a_system_that_gives_no_more_is_one_line(
+    call: CommandRunner, failing: list[BaseException], error: Exception
+) -> None:
+    failing.append(ExceptionGroup("tasks", [error]))
+    code, _, err = call()
+    assert (code, err.count("\n")) == (1, 1)
+    assert err.startswith("The system gives too little memory or too few threads.")
+
+
 def test_an_unexpected_error_is_logged_without_the_token(
     call: CommandRunner, failing: list[BaseException]
 ) -> None:
