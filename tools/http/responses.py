@@ -69,8 +69,10 @@ def is_success(response: HttpResponse) -> bool:
 
 def find_picture(response: HttpResponse) -> Picture | None:
     """The picture that the service answered with, if it is a whole one."""
-    kind = _content_type(response)[0]
-    if kind not in PICTURE_TYPES or not is_success(response) or not response.is_complete:
+    kind: str | None = _content_type(response)[0]
+    if kind not in PICTURE_TYPES:
+        kind = find_picture_type(response.body)
+    if kind is None or not is_success(response) or not response.is_complete:
         return None
     return Picture(kind, response.body) if response.body else None
 
@@ -155,6 +157,8 @@ def _body_text(response: HttpResponse) -> str | None:
 
 
 def _is_text(response: HttpResponse) -> bool:
+    if find_picture_type(response.body) is not None:  # services say application/json of all they send
+        return False
     kind, _ = _content_type(response)
     if kind in UNKNOWN_TYPES:
         return b"\0" not in response.body and _is_utf8(response.body)

@@ -67,10 +67,13 @@ def test_no_value_ends_its_part_or_brings_a_header(content):
     assert all(head.count(b"\r\n") == 0 for head in heads)
 
 
-@pytest.mark.parametrize("kind", ["image/png", "image/jpeg"])
-async def test_a_picture_of_a_service_reaches_the_model_as_one(context, kind):
+@pytest.mark.parametrize(
+    ("stated", "kind"),
+    [("image/png", "image/png"), ("image/jpeg", "image/jpeg"), ("application/json", "image/png")],
+)
+async def test_a_picture_of_a_service_reaches_the_model_as_one(context, stated, kind):
     async with running_http_service() as harness:
-        harness.responses["/ships/7"] = Response(b"\x89PNG\r\n data", media_type=kind)
+        harness.responses["/ships/7"] = Response(b"\x89PNG\r\n data", media_type=stated)
         result = await call_tool(ship_tool(harness), context, id="7", days=1)
     assert isinstance(result, Found)
     assert result.text == f"A picture ({kind}, 11 bytes)."

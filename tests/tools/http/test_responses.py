@@ -70,6 +70,7 @@ async def test_responses_become_text(context, response, text):
         (Response("a,b", media_type="text/csv", headers={"content-disposition": "attachment"}),
          File("1", b"a,b", media_type="text/csv")),
         (Response("<svg/>", media_type="image/svg+xml"), File("1", b"<svg/>", media_type="image/svg+xml")),
+        (Response(b"\x89PNG\r\n", media_type="text/csv"), File("1", b"\x89PNG\r\n", media_type="image/png")),
         (Response("a,b", media_type="text/csv"), None),
         (Response("{}", media_type="application/json"), None),
         (endless_response("image/png"), None),
