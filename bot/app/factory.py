@@ -27,7 +27,7 @@ from bot.db.conversations import calls
 from bot.db.database_url import is_postgresql
 from bot.db.engine import Database
 from bot.db.queues.admin_notices import AdminNotices
-from bot.db.queues.inbox import IncomingUpdate
+from bot.db.queues.incoming_updates import IncomingUpdate
 from bot.db.retry import OutageLog, retry_until_available
 from bot.domain import ItemKind, Runner
 from bot.llm.client import ModelClient

@@ -16,7 +16,7 @@ from bot.db.conversations import calls
 from bot.db.database_url import is_postgresql
 from bot.db.engine import Database
 from bot.db.queues import inbox, outbox, seat_requests
-from bot.db.queues.inbox import IncomingUpdate
+from bot.db.queues.incoming_updates import IncomingUpdate
 from bot.db.revision_watch import RevisionWatch
 from bot.db.schema import find_newest_revision
 from bot.db.shares import LockHolders, OwnShares, ShareHold

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from telegram import Bot
 from telegram.error import TelegramError
 
-from bot.db.queues.inbox import TURN_SHAPES, IncomingUpdate
+from bot.db.queues.inbox import TURN_SHAPES
+from bot.db.queues.incoming_updates import IncomingUpdate
 from bot.domain import InboxItem, Lane
 from bot.telegram.client import UNREADABLE_ANSWER_ERRORS
 from bot.usage.timers import NO_LANE

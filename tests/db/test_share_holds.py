@@ -7,7 +7,7 @@ from sqlalchemy import func, select
 
 from bot.db import share_holds, shares
 from bot.db.engine import Database, open_database
-from bot.db.queues import inbox
+from bot.db.queues import inbox, incoming_updates
 from bot.db.shares import ShareHold
 from bot.db.tables import lives
 from bot.db.transaction import Transaction
@@ -56,14 +56,16 @@ async def test_a_claim_keeps_its_share_and_takes_nothing_of_a_lost_one(postgresq
                 first = await process_lives.begin(tx, began_at=1.0)
                 second = await process_lives.begin(tx, began_at=2.0)
                 holds = await share_holds.take_over(tx, [lane.share, lane.share + 1], first, now=3.0)
-                await inbox.store(tx, [build_update(1, lane=lane), build_update(2, lane=lane)], now=3.0)
+                await incoming_updates.store(
+                    tx, [build_update(1, lane=lane), build_update(2, lane=lane)], now=3.0
+                )
             async with asyncio.TaskGroup() as tasks, database.transaction() as tx:
                 [[one, two]] = (await inbox.claim(tx, now=4.0, holds=holds)).groups
                 tasks.create_task(_take_over(other_database, lane.share, second))
                 await _wait_for_lock_wait(other_database)
             async with database.transaction() as tx:
                 await inbox.mark_done(tx, [one.id, two.id], now=5.0)
-                await inbox.store(tx, [build_update(3, lane=lane)], now=5.0)
+                await incoming_updates.store(tx, [build_update(3, lane=lane)], now=5.0)
             with pytest.raises(ShareLost):
                 async with database.transaction() as tx:
                     await inbox.claim(tx, now=6.0, holds=holds)

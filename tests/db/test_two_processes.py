@@ -12,10 +12,10 @@ from sqlalchemy import func, insert, select, update
 
 from bot.db.engine import Database, open_database
 from bot.db.people import speakers
-from bot.db.queues import edited_messages, inbox, job_outcomes, jobs, outbox
+from bot.db.queues import edited_messages, inbox, incoming_updates, job_outcomes, jobs, outbox
 from bot.db.queues.admin_notices import count_sending, record_if_changed
 from bot.db.queues.edited_messages import Revision
-from bot.db.queues.inbox import IncomingUpdate
+from bot.db.queues.incoming_updates import IncomingUpdate
 from bot.db.queues.jobs import NewJob
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import jobs as jobs_table
@@ -200,10 +200,10 @@ async def test_a_message_is_either_claimed_or_moved_behind_an_edited_one(
 ):
     turn = await insert_turn(database, state="ended", item=1)
     async with database.transaction() as tx:
-        await inbox.store(tx, [build_update(1)], now=100.0)
+        await incoming_updates.store(tx, [build_update(1)], now=100.0)
         await inbox.mark_done(tx, [1], now=100.0)
         await tx.execute(inbox_table.update().values(turn=turn))
-        await inbox.store(tx, [build_update(2)], now=100.0)
+        await incoming_updates.store(tx, [build_update(2)], now=100.0)
 
     async def edit(tx: Transaction) -> list[int]:
         item = await edited_messages.requeue(tx, turn, Revision(1, False, turn), now=101.0)

@@ -11,8 +11,8 @@ from sqlalchemy import select
 
 from bot.db import retry
 from bot.db.engine import Database
-from bot.db.queues import inbox
-from bot.db.queues.inbox import IncomingUpdate
+from bot.db.queues import inbox, incoming_updates
+from bot.db.queues.incoming_updates import IncomingUpdate
 from bot.db.tables import inbox as inbox_table
 from bot.domain import InboxItem, Lane
 from bot.errors import ShareLost
@@ -36,7 +36,7 @@ class WorkerHarness:
             IncomingUpdate(number, "text", lane, 7, "{}", stale=False, not_before=None) for number in numbers
         ]
         async with self.database.database.transaction() as tx:
-            await inbox.store(tx, updates, now=time.time())
+            await incoming_updates.store(tx, updates, now=time.time())
 
     async def load_states(self) -> list[tuple[str, str | None]]:
         async with self.database.read_transaction() as tx:

@@ -14,8 +14,8 @@ from sqlalchemy import Table, select
 from bot.agent.thinking_policy import ThinkingSetting
 from bot.db.conversations.notes import ChatNotes
 from bot.db.engine import Database
-from bot.db.queues import inbox
-from bot.db.queues.inbox import IncomingUpdate
+from bot.db.queues import inbox, incoming_updates
+from bot.db.queues.incoming_updates import IncomingUpdate
 from bot.db.queues.parked_items import EndedTurn
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import outbox
@@ -273,7 +273,7 @@ class TurnHarness:
                 IncomingUpdate(number, "text", LANE, 7, "{}", stale=False, not_before=None)
                 for number, _ in enumerate(texts, start=first)
             ]
-            await inbox.store(tx, updates, now=time.time())
+            await incoming_updates.store(tx, updates, now=time.time())
         return self.build_request(await self.claim(), *texts)
 
     async def claim(self) -> tuple[InboxItem, ...]:

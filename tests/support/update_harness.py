@@ -18,7 +18,7 @@ from bot.db.conversations.turns import NewTurn, TurnEnd
 from bot.db.engine import Database
 from bot.db.people import group_texts, people
 from bot.db.people.people import RoleOrBlocked
-from bot.db.queues import inbox
+from bot.db.queues import inbox, incoming_updates
 from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.parked_items import EndedTurn
 from bot.db.tables import inbox as inbox_table
@@ -319,7 +319,7 @@ class UpdateHarness:
                 incoming.append(stored)
         async with self.database.transaction() as tx:
             await group_texts.store(tx, group_texts_read, now=self.now)
-            await inbox.store(tx, incoming, now=self.now)
+            await incoming_updates.store(tx, incoming, now=self.now)
             ids = select(inbox_table.c.id).order_by(inbox_table.c.id)
             return list((await tx.execute(ids)).scalars())[-len(updates) :]
 

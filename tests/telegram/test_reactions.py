@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from bot.db.queues.inbox import IncomingUpdate
+from bot.db.queues.incoming_updates import IncomingUpdate
 from bot.domain import InboxItem, Lane
 from bot.http_server import serve
 from bot.sim.telegram.server import BotApi, BotApiFault, FloodLimits

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import RowMapping, and_, delete, func, insert, or_, select, update
 
 from bot.db.portable_sql import JsonField
-from bot.db.queues.inbox import MessageEdit
+from bot.db.queues.incoming_updates import MessageEdit
 from bot.db.tables import inbox
 from bot.db.transaction import Transaction
 from bot.domain import Lane

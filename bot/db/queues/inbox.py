@@ -12,8 +12,7 @@ from typing import Any
 from sqlalchemy import Row, and_, bindparam, case, func, insert, literal, or_, select, true, update
 
 from bot.db import share_holds
-from bot.db.people.group_texts import GroupText
-from bot.db.portable_sql import ListMembership, upsert
+from bot.db.portable_sql import ListMembership
 from bot.db.queues.claim import (
     MAX_GROUP_BYTES,
     choose_claimable,
@@ -28,7 +27,7 @@ from bot.db.revisions import REVISION_SUM
 from bot.db.shares import ShareHold
 from bot.db.tables import inbox
 from bot.db.transaction import Transaction
-from bot.domain import InboxItem, ItemKind, ItemShape, Lane, compute_share
+from bot.domain import InboxItem, ItemKind, ItemShape, Lane
 from bot.errors import ShareLost
 
 TURN_SHAPES: tuple[ItemShape, ...] = ("text", "deep")  # what a turn answers
@@ -38,7 +37,6 @@ STALE_SECONDS = 600
 _CLAIM_SCAN_ROWS = 5000  # rows a claim looks at; the rest is looked at when these are done
 
 # Statements that every message needs are built once: building one costs more than running it.
-_INSERT_UPDATES = upsert(inbox).on_conflict_do_nothing(index_elements=["update_id"])
 # The claim query. It reads, oldest first, what runs and what might start; claim.py decides about each row.
 #   Running rows keep their lane busy, and a due task among them may have to yield to a person.
 #   New rows are left out while another item of their lane runs: a lane never has two turns at a time, and
@@ -73,7 +71,6 @@ _CLAIMABLE_OF_SHARES = _SELECT_WITHOUT_BODY.add_columns(REVISION_SUM).where(
 )
 _ID_IN_IDS = ListMembership(inbox.c.id, "ids")
 _SELECT_BODIES = select(inbox.c.id, inbox.c.body).where(_ID_IN_IDS)
-_SELECT_KNOWN = select(inbox.c.update_id).where(ListMembership(inbox.c.update_id, "update_ids"))
 
 # The first claim of an item, and the first one after an approval, are timed; later attempts keep those times.
 _MARK_RUNNING = (
@@ -110,54 +107,6 @@ _MARK_STOPPED = (
 
 
 @dataclass(frozen=True, slots=True)
-class MessageEdit:
-    """What an edit makes of a message: its shape, and its body as it would be stored.
-
-    `sent_at`: when the message was written, before it was edited.
-    """
-
-    lane: Lane
-    message_id: int
-    shape: ItemShape
-    body: str
-    sent_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class IncomingUpdate:
-    """An update as it is stored: read leniently, parsed only when it is handled.
-
-    `lane` None: a control item, claimed at once. `chat`: where it happened, if it names one.
-    `not_before` (epoch seconds): a part of a paste waits until then for the rest. `edit`: of an update that
-    says that a message was edited. `is_for_others`: it concerns the assistant in no way, as a group's message
-    to others, and no item is stored of it. `group_text`: what is read along of it. `is_edited_question`: of
-    an edit that made a message of a group address the assistant, and counts as a new message.
-    """
-
-    update_id: int
-    shape: ItemShape
-    lane: Lane | None
-    sender: int | None
-    body: str
-    stale: bool
-    not_before: float | None
-    message_id: int | None = None
-    is_forward: bool = False
-    edit: MessageEdit | None = None
-    is_for_others: bool = False
-    group_text: GroupText | None = None
-    is_edited_question: bool = False
-    chat: int | None = None
-
-    @property
-    def share(self) -> int:
-        """The share of the chat in which it happened."""
-        if self.lane is not None:
-            return self.lane.share
-        return compute_share(self.chat or self.sender or 0)
-
-
-@dataclass(frozen=True, slots=True)
 class ClaimResult:
     """What the worker may start now, what it has to interrupt, and what has to wait.
 
@@ -177,39 +126,6 @@ class ClaimResult:
     yielding_items: tuple[tuple[Lane, int], ...] = ()
     cutting_edits: tuple[tuple[Lane, int], ...] = ()
     revision: int | None = None
-
-
-async def store(tx: Transaction, updates: Sequence[IncomingUpdate], *, now: float) -> None:
-    """Store updates; one that is stored already is skipped."""
-    rows = [
-        {
-            "update_id": incoming.update_id,
-            "kind": "update",
-            "shape": incoming.shape,
-            "lane": incoming.lane.key if incoming.lane else None,
-            "share": incoming.share,
-            "sender": incoming.sender,
-            "message_id": incoming.message_id if incoming.lane else None,
-            "body": incoming.body,
-            "stale": incoming.stale,
-            "not_before": incoming.not_before,
-            "received_at": now,
-        }
-        for incoming in updates
-    ]
-    if rows:
-        await tx.execute(_INSERT_UPDATES, rows)
-
-
-async def find_known(tx: Transaction, update_ids: Sequence[int]) -> set[int]:
-    """Which of these updates are stored already."""
-    return set((await tx.execute(_SELECT_KNOWN, {"update_ids": update_ids})).scalars())
-
-
-async def has_updates(tx: Transaction) -> bool:
-    """Whether anything that Telegram sent was ever stored."""
-    query = select(inbox.c.id).where(inbox.c.update_id.is_not(None)).limit(1)
-    return (await tx.execute(query)).first() is not None
 
 
 async def is_lane_busy(tx: Transaction, lane: Lane) -> bool:

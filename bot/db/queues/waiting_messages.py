@@ -10,7 +10,8 @@ from typing import Any
 from sqlalchemy import and_, bindparam, func, or_, select, update
 
 from bot.db.portable_sql import JsonField
-from bot.db.queues.inbox import TURN_SHAPES, MessageEdit
+from bot.db.queues.inbox import TURN_SHAPES
+from bot.db.queues.incoming_updates import MessageEdit
 from bot.db.tables import inbox
 from bot.db.transaction import Transaction
 from bot.domain import ItemShape

@@ -4,7 +4,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bot.db.queues.inbox import STALE_SECONDS, TURN_SHAPES, IncomingUpdate, MessageEdit
+from bot.db.queues.inbox import STALE_SECONDS, TURN_SHAPES
+from bot.db.queues.incoming_updates import IncomingUpdate, MessageEdit
 from bot.domain import Lane
 
 EDIT_HOLD_SECONDS = 3.0  # who corrects a message often does so twice

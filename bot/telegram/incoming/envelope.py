@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from bot.db.people.group_texts import GroupText
-from bot.db.queues.inbox import STALE_SECONDS, TURN_SHAPES, IncomingUpdate, MessageEdit
+from bot.db.queues.inbox import STALE_SECONDS, TURN_SHAPES
+from bot.db.queues.incoming_updates import IncomingUpdate, MessageEdit
 from bot.domain import ItemShape, Lane
 from bot.telegram.groups import GroupDirectory
 from bot.telegram.incoming.attachments import extract_media

@@ -19,8 +19,9 @@ from telegram.error import Conflict, EndPointNotFound, Forbidden, InvalidToken, 
 
 from bot.db.engine import Database
 from bot.db.people import group_texts, people
-from bot.db.queues import edited_messages, inbox, unplaced_items, waiting_messages
-from bot.db.queues.inbox import TURN_SHAPES, IncomingUpdate
+from bot.db.queues import edited_messages, incoming_updates, unplaced_items, waiting_messages
+from bot.db.queues.inbox import TURN_SHAPES
+from bot.db.queues.incoming_updates import IncomingUpdate
 from bot.db.transaction import Transaction
 from bot.domain import ItemShape
 from bot.errors import SettingsRefused, StoreUnavailable, TelegramRefused
@@ -194,7 +195,7 @@ class UpdatePoller:
         """Raise SettingsRefused if nobody has ever written to this database."""
         with contextlib.suppress(StoreUnavailable):
             async with self._database.read_transaction() as tx:
-                if await inbox.has_updates(tx) or await people.list_people(tx):
+                if await incoming_updates.has_updates(tx) or await people.list_people(tx):
                     return
             raise SettingsRefused(
                 "Another program fetches messages with this TELEGRAM_TOKEN, and this database is new. "
@@ -239,12 +240,10 @@ class UpdatePoller:
         )
         crowded = self._find_crowded(updates, message_counts)
         async with self._database.transaction() as tx:
-            rows = list(updates)
-            if crowded or any(update.edit for update in updates):
-                # An update that is stored already counts once, an older edit must not undo a newer one, and
-                # the edit of a stored message changes its row.
-                stored_ids = await inbox.find_known(tx, [update.update_id for update in updates])
-                rows = fold_edits([update for update in updates if update.update_id not in stored_ids])
+            # An update that is stored already counts once, an older edit must not undo a newer one, and the
+            # edit of a stored message changes its row.
+            stored_ids = await incoming_updates.find_known(tx, updates)
+            rows = fold_edits([update for update in updates if update.update_id not in stored_ids])
             if texts:
                 await group_texts.store(tx, texts, now=now)
             waiting = await waiting_messages.load_waiting(tx, crowded) if crowded else {}
@@ -252,7 +251,7 @@ class UpdatePoller:
             rows = [
                 await _apply_edit(tx, row, now, hold_seconds=self._options.edit_hold_seconds) for row in rows
             ]
-            await inbox.store(tx, rows, now=now)
+            await incoming_updates.store(tx, rows, now=now)
             for update in updates:
                 if update.is_edited_question and update.lane is not None and update.message_id is not None:
                     await group_texts.delete_message(tx, update.lane, update.message_id)

@@ -3,8 +3,8 @@
 from bot.db.conversations import attachments, turns
 from bot.db.conversations.turns import NewTurn
 from bot.db.engine import Database
-from bot.db.queues import inbox, stop_requests
-from bot.db.queues.inbox import IncomingUpdate
+from bot.db.queues import inbox, incoming_updates, stop_requests
+from bot.db.queues.incoming_updates import IncomingUpdate
 from bot.domain import Attachment, Image, Lane, Message
 
 LANE = Lane(7)
@@ -70,7 +70,7 @@ async def test_nothing_is_fetched_for_items_that_have_begun_or_are_stopped(datab
         IncomingUpdate(number, "text", LANE, 7, "{}", stale=False, not_before=None) for number in range(3)
     ]
     async with database.transaction() as tx:
-        await inbox.store(tx, updates, now=1.0)
+        await incoming_updates.store(tx, updates, now=1.0)
         await inbox.claim(tx, now=1.0)
         assert [await attachments.can_skip_fetch(tx, item) for item in (1, 2, 3)] == [False, False, False]
         await turns.open_turn(tx, NewTurn(1, LANE, 7, 1, (), False, "", 0.0), [1], (), now=1.0)

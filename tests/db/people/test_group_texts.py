@@ -8,8 +8,8 @@ from sqlalchemy import select
 from bot.db.engine import Database
 from bot.db.people import group_texts
 from bot.db.people.group_texts import MAX_BYTES, MAX_SECONDS, MAX_TEXTS, GroupText, StoredText
-from bot.db.queues import inbox
-from bot.db.queues.inbox import IncomingUpdate
+from bot.db.queues import incoming_updates
+from bot.db.queues.incoming_updates import IncomingUpdate
 from bot.db.tables import group_texts as group_texts_table
 from bot.domain import Lane
 
@@ -78,6 +78,6 @@ async def test_what_a_turn_has_is_not_stored_again_when_telegram_repeats_it(data
     for _ in range(2):
         async with database.transaction() as tx:
             await group_texts.store(tx, [build_text(1, "one"), build_text(3, "three")], now=NOW)
-            await inbox.store(tx, [question], now=NOW)
+            await incoming_updates.store(tx, [question], now=NOW)
             await group_texts.delete_texts(tx, await group_texts.load(tx, LANE, before_message=2, now=NOW))
     assert await load_words(database) == ["three"]

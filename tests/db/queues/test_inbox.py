@@ -8,9 +8,10 @@ from hypothesis import given, strategies
 from sqlalchemy import select, update
 
 from bot.db.engine import Database
-from bot.db.queues import inbox, stop_requests
+from bot.db.queues import inbox, incoming_updates, stop_requests
 from bot.db.queues.claim import OVERFLOW_SECONDS
-from bot.db.queues.inbox import ClaimResult, IncomingUpdate
+from bot.db.queues.inbox import ClaimResult
+from bot.db.queues.incoming_updates import IncomingUpdate
 from bot.db.queues.stop_requests import StopCommand, StopResult
 from bot.db.queues.waiting_messages import load_waiting
 from bot.db.tables import inbox as inbox_table
@@ -29,7 +30,7 @@ def build_update(number: int, **changes: Any) -> IncomingUpdate:
 
 async def store(database: Database, *incoming: IncomingUpdate) -> None:
     async with database.transaction() as tx:
-        await inbox.store(tx, incoming, now=100.0)
+        await incoming_updates.store(tx, incoming, now=100.0)
 
 
 async def claim(database: Database, now: float = 100.0) -> ClaimResult:
@@ -188,7 +189,7 @@ async def test_a_stop_for_a_turn_that_has_just_ended_spares_what_waited_behind_i
     async with database.transaction() as tx:
         ended = update(inbox_table).where(inbox_table.c.id == 1)
         await tx.execute(ended.values(state="done", turn=1, done_at=101.7))
-        await inbox.store(tx, [build_update(3, shape="stop", lane=None)], now=101.9)
+        await incoming_updates.store(tx, [build_update(3, shape="stop", lane=None)], now=101.9)
         if is_claimed:
             await tx.execute(update(inbox_table).where(inbox_table.c.id == 2).values(state="running"))
     async with database.transaction() as tx:
@@ -204,7 +205,7 @@ async def test_a_second_stop_ends_what_runs_after_the_first(database: Database):
     async with database.transaction() as tx:
         ended = update(inbox_table).where(inbox_table.c.id == 1)
         await tx.execute(ended.values(state="done", turn=1, done_at=101.7, stopped=True))
-        await inbox.store(tx, [build_update(3, shape="stop", lane=None)], now=101.9)
+        await incoming_updates.store(tx, [build_update(3, shape="stop", lane=None)], now=101.9)
         await tx.execute(update(inbox_table).where(inbox_table.c.id == 2).values(state="running"))
         second = await stop_requests.stop(tx, LANE, before=3, now=102.0, command=StopCommand(sent_at=101.0))
     assert second.running
@@ -216,7 +217,7 @@ async def test_a_stop_ends_what_was_asked_after_the_last_answer_whatever_the_clo
         ended = update(inbox_table).where(inbox_table.c.id == 1)
         await tx.execute(ended.values(state="done", turn=1, done_at=101.7))
         await tx.execute(update(inbox_table).where(inbox_table.c.id == 2).values(state="running"))
-        await inbox.store(tx, [build_update(3, shape="stop", lane=None)], now=110.0)
+        await incoming_updates.store(tx, [build_update(3, shape="stop", lane=None)], now=110.0)
         assert (
             await stop_requests.stop(tx, LANE, before=3, now=110.0, command=StopCommand(sent_at=50.0))
         ).running

@@ -4,9 +4,10 @@ import pytest
 from sqlalchemy import select, update
 
 from bot.db.engine import Database
-from bot.db.queues import inbox, stop_requests
+from bot.db.queues import inbox, incoming_updates, stop_requests
 from bot.db.queues.claim import MAX_RUNNING_DUE_TASKS
-from bot.db.queues.inbox import ClaimResult, IncomingUpdate
+from bot.db.queues.inbox import ClaimResult
+from bot.db.queues.incoming_updates import IncomingUpdate
 from bot.db.queues.stop_requests import StopCommand
 from bot.db.tables import inbox as inbox_table
 from bot.domain import ItemKind, ItemShape, Lane
@@ -35,7 +36,7 @@ class LaneHarness:
         self._update_count += 1
         async with self.database.transaction() as tx:
             incoming = IncomingUpdate(self._update_count, shape, LANE, 7, "{}", stale=False, not_before=None)
-            await inbox.store(tx, [incoming], now=NOW)
+            await incoming_updates.store(tx, [incoming], now=NOW)
             newest = select(inbox_table.c.id).order_by(inbox_table.c.id.desc()).limit(1)
             return int((await tx.execute(newest)).scalar_one())
 

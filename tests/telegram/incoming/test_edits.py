@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bot.db.queues.inbox import IncomingUpdate
+from bot.db.queues.incoming_updates import IncomingUpdate
 from bot.telegram.incoming.edits import fold_edits, has_new_content
 from tests.support.groups import read_private_envelope
 

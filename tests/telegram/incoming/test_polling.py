@@ -14,7 +14,7 @@ from sqlalchemy import select, text, update
 from telegram import Bot
 
 from bot.db.engine import Database
-from bot.db.queues.inbox import IncomingUpdate
+from bot.db.queues.incoming_updates import IncomingUpdate
 from bot.db.tables import inbox
 from bot.errors import SettingsRefused, TelegramRefused
 from bot.http_server import serve
@@ -260,6 +260,25 @@ async def test_updates_that_come_twice_do_not_count_against_a_person(harness: Po
     await poller._store_batch(raw)
     assert len(await harness.load_rows()) == 5
     assert ann.chat.id == 7
+
+
+@pytest.mark.parametrize("kind", ["message", "edited_message"])
+async def test_an_update_of_another_bot_with_a_known_id_is_no_repeat(harness: PollerHarness, kind: str):
+    poller = harness.build_poller()
+    tap = {"from": {"id": 7}, "message": _build_message(1), "data": "menu:status"}
+    await poller._store_batch(
+        [
+            {"update_id": 1, "message": _build_message(1)},
+            {"update_id": 2, "callback_query": tap | {"id": "71"}},
+        ]
+    )
+    of_another_bot = [
+        {"update_id": 1, kind: _build_message(1) | {"date": 1_500_000_000}},
+        {"update_id": 2, "callback_query": tap | {"id": "72"}},
+    ]
+    for _ in range(2):  # the second time is a repeat
+        await poller._store_batch(of_another_bot)
+        assert [update_id for update_id, _ in await harness.load_rows()] == [None, None, 1, 2]
 
 
 async def test_a_waiting_message_is_stored_as_it_was_edited_last(harness: PollerHarness):

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import select
 
 from bot.db.engine import Database
-from bot.db.queues import inbox
+from bot.db.queues import incoming_updates
 from bot.db.tables import outbox
 from tests.support.groups import read_private_envelope
 from tests.support.update_harness import ADMIN, ANNA, UpdateHarness
@@ -34,7 +34,7 @@ async def store_overflows(harness: UpdateHarness, *messages: dict[str, Any]) -> 
         assert update is not None
         rows.append(replace(update, shape="overflow", lane=None, not_before=harness.now + 1.5))
     async with harness.database.transaction() as tx:
-        await inbox.store(tx, rows, now=harness.now)
+        await incoming_updates.store(tx, rows, now=harness.now)
 
 
 async def read_replies(harness: UpdateHarness) -> list[int | None]:
