@@ -20,6 +20,7 @@ INTERVAL_KINDS: Mapping[str, BarKind] = {
     "starting": "own",
     "preflight": "canvas",
     "seat_wait": "wait",
+    "server_queue": "wait",
     "first_canvas": "canvas",
     "further_canvases": "more",
     "failed_calls": "fault",

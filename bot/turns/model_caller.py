@@ -253,7 +253,7 @@ class ModelCaller:
                         channel.show(text)
                         switch_to("further canvases")  # what is shown is never the last of it
 
-                    return await self._model.call(request, on_block, on_seat, on_cut)
+                    reply = await self._model.call(request, on_block, on_seat, on_cut)
         except TimeoutError as timed_out:
             return timed_out
         except CallFailed as failed:
@@ -262,6 +262,11 @@ class ModelCaller:
             return failed
         finally:
             queue_notice.close()
+        queue_ms = (reply.server_timings or {}).get("queue_time_ms")
+        if seat_at is not None and queue_ms is not None:
+            queued_until = min(seat_at + queue_ms / 1000, time.time())
+            handle.timer.add_span(Span("server queue", seat_at, queued_until))
+        return reply
 
     async def _wait_before_retry(self, handle: TurnHandle, channel: Channel, *, hint: str) -> None:
         """Wait before the next attempt; a /stop ends the waiting."""

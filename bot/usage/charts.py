@@ -19,7 +19,7 @@ UNDRAWABLE_LANGUAGES = frozenset({"zh"})  # of which the font has no characters;
 _MAX_LABEL_CHARACTERS = 24  # characters of a group's label
 _EPOCH = date(1970, 1, 1)
 _COLOURS = (
-    *("#4e79a7", "#a0cbe8", "#bab0ac", "#86bcb6", "#f1ce63", "#59a14f", "#8cd17d"),
+    *("#4e79a7", "#a0cbe8", "#bab0ac", "#86bcb6", "#f1ce63", "#d7b5a6", "#59a14f", "#8cd17d"),
     *("#b6992d", "#b07aa1", "#d4a6c8", "#499894", "#ff9d9a", "#e15759", "#79706e"),
 )
 _INTERVAL_COLOURS = dict(zip(INTERVAL_ORDER, _COLOURS, strict=True))

@@ -18,6 +18,7 @@ IntervalKind = Literal[
     "starting",
     "preflight",
     "seat wait",
+    "server queue",
     "first canvas",
     "further canvases",
     "failed calls",
@@ -31,13 +32,14 @@ IntervalKind = Literal[
 INTERVAL_ORDER: tuple[IntervalKind, ...] = get_args(IntervalKind)
 """All kinds, in the order in which reports list them."""
 
-# "failed calls" comes first, for a call has failed only in the end. Then "further canvases": what a killed
-# process was doing is stored from before it saw a first block.
+# "failed calls" comes first, for a call has failed only in the end; "server queue", which the server tells
+# afterwards, before the canvas that it was measured as. Then "further canvases": what a killed process was
+# doing is stored from before it saw a first block.
 # "seat wait" and "back-off" come before "Telegram", which only shows a status line meanwhile. "down" comes
 # before the waits that are read from rows: without a process nothing waits.
 _PRECEDENCE: tuple[IntervalKind, ...] = (
-    *("failed calls", "further canvases", "first canvas", "preflight", "starting", "tools", "seat wait"),
-    *("back-off", "Telegram", "down"),
+    *("failed calls", "server queue", "further canvases", "first canvas", "preflight", "starting", "tools"),
+    *("seat wait", "back-off", "Telegram", "down"),
     *("approval wait", "lane wait", "intake", "own"),
 )
 _RANK = {kind: rank for rank, kind in enumerate(_PRECEDENCE)}
@@ -50,7 +52,8 @@ INTERVAL_DESCRIPTIONS: Mapping[IntervalKind, str] = {
     "starting": "what answers need is loaded, after a start",
     "preflight": "the endpoint is asked about the message, or counts its tokens, before the turn begins",
     "seat wait": "the call waits for a free place at the model",
-    "first canvas": "until the first 256 tokens: the server's queue, the prompt, the canvas",
+    "server queue": "the call waits at the server, as it tells itself",
+    "first canvas": "until the first 256 tokens: the prompt, the canvas, a queue the server does not tell",
     "further canvases": "the rest of the reply, from its first text to its end",
     "failed calls": "model calls that came to nothing",
     "tools": "tools run, or sound is put into words",

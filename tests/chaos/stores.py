@@ -30,8 +30,8 @@ MAX_SHORT_PAUSE_SECONDS = 1.0
 _SHARE_LOCKS = 1667329647  # the first numbers of advisory locks, as in session_locks
 _REPLICA_LOCKS = 1667329649
 _SUM_OF_PARTS = (
-    "intake + lane_wait + starting + preflight + seat_wait + first_canvas + further_canvases + failed_calls"
-    " + tools + approval_wait + telegram + back_off + down + own"
+    "intake + lane_wait + starting + preflight + seat_wait + server_queue + first_canvas + further_canvases"
+    " + failed_calls + tools + approval_wait + telegram + back_off + down + own"
 )
 _LEFTOVERS = (
     f"select 'the account of turn ' || turn || ' lacks ' || (whole - ({_SUM_OF_PARTS})) || ' s of ' || whole"

@@ -17,6 +17,7 @@ from bot.http_server import serve
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.server import BotApiFault, SimulatedPerson
 from bot.sim.vllm.faults import EndpointFaultKind
+from bot.sim.vllm.response import request_timings
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
 from bot.telegram.delivery.rate_budget import RateLimits
 from bot.turns import model_caller
@@ -205,3 +206,21 @@ async def test_what_was_written_while_no_gateway_ran_waited_for_one(tmp_path: Pa
             *_, turn = await breakdowns.list_accounted_turns(tx)
     assert 1790 < turn.account.seconds["down"] < turn.account.whole
     assert unmeasured_seconds(turn.account) < 0.001
+
+
+@pytest.mark.sqlite
+async def test_the_queue_at_a_server_that_tells_it_is_no_canvas(tmp_path: Path):
+    endpoint = SimulatedEndpoint(timing=Timing.canvas(0.3), seats=1)
+    async with running_gateway(tmp_path, endpoint, access="open", model_seats=4) as gateway:
+        for person in range(4):
+            gateway.api.person(100 + person).send("@@say:here I am@@")
+        await gateway.api.wait_until(lambda: all(map(gateway.texts, range(100, 104))))
+        await wait_for_breakdowns(gateway)
+        url = gateway.settings.database_url
+        async with open_database(url) as database, database.read_transaction() as tx:
+            accounted = await breakdowns.list_accounted_turns(tx)
+    told = [request_timings(request)["queue_time_ms"] / 1000 for request in endpoint.requests]
+    queued = [turn.account.seconds["server_queue"] for turn in accounted]
+    assert sorted(queued) == pytest.approx(sorted(told), abs=0.001)
+    assert max(queued) > 0.3
+    assert all(turn.account.seconds["seat_wait"] < 0.3 for turn in accounted)

@@ -23,6 +23,7 @@ KINDS = (
         "starting",
         "preflight",
         "seat_wait",
+        "server_queue",
         "first_canvas",
         "further_canvases",
         "failed_calls",

@@ -165,7 +165,15 @@ class _Generator:
 
     def _add_account(self, turn: int, ended_at: float) -> None:
         seconds = {name: round(self._rng.expovariate(1), 3) for name in INTERVALS}
-        nothing = ("starting", "preflight", "failed_calls", "approval_wait", "back_off", "down")
+        nothing = (
+            "starting",
+            "preflight",
+            "server_queue",
+            "failed_calls",
+            "approval_wait",
+            "back_off",
+            "down",
+        )
         seconds |= dict.fromkeys(nothing, 0.0)
         row = {"turn": turn, "settled_at": ended_at + 1, "whole": sum(seconds.values()), **seconds}
         self.rows["accounts"].append(row)

@@ -39,7 +39,7 @@ UNKNOWN_SUMS = dict.fromkeys(
     ),
     0,
 )
-INTERVAL_SECONDS = (10.0, 0.5, 0.0, 0.0, 0.0, 1.0, 4.0, 2.0, 0.0, 0.0, 0.0, 1.5, 0.0, 0.0, 1.0)
+INTERVAL_SECONDS = (10.0, 0.5, 0.0, 0.0, 0.0, 1.0, 0.0, 4.0, 2.0, 0.0, 0.0, 0.0, 1.5, 0.0, 0.0, 1.0)
 
 
 def call_sums(key: GroupKey = None, **changes: Any) -> CallSums:

@@ -20,8 +20,8 @@ from bot.usage.intervals import (
 )
 
 PRECEDENCE: tuple[IntervalKind, ...] = (
-    *("failed calls", "further canvases", "first canvas", "preflight", "starting", "tools", "seat wait"),
-    *("back-off", "Telegram", "down"),
+    *("failed calls", "server queue", "further canvases", "first canvas", "preflight", "starting", "tools"),
+    *("seat wait", "back-off", "Telegram", "down"),
     *("approval wait", "lane wait", "intake", "own"),
 )
 """Which counts where they overlap."""

@@ -59,7 +59,7 @@ def test_figures_of_a_day_beside_the_day_before():
         "Model calls: 2, failed 1, stopped 0",
         "Tool calls: 4, failed 1",
     ]
-    assert len(INTERVAL_SECONDS) == 15
+    assert len(INTERVAL_SECONDS) == 16
 
 
 def test_a_day_without_anything_and_one_of_which_little_is_known():

@@ -123,12 +123,12 @@ def test_seconds_by_interval_with_percentiles_of_the_turns_that_had_it():
     rows = {row[0]: row[1:] for row in sections["Seconds by interval"].rows}
     assert rows["whole"] == ("10.000", "100.0 %", "–", "–", "–", "–")
     assert rows["Telegram"] == ("1.500", "15.0 %", "2", "0.500", "1.000", "1.000")
-    assert len(rows) == 15
+    assert len(rows) == 16
     assert "Seconds by interval" not in make_sections(turns=[turn_sums(settled=0)])
 
 
 def test_a_breakdown_of_zero_seconds_has_no_shares():
-    sections = make_sections(turns=[turn_sums(seconds=(0.0,) * 15)])
+    sections = make_sections(turns=[turn_sums(seconds=(0.0,) * 16)])
     assert sections["Seconds by interval"].rows[0][2] == "–"
 
 

@@ -88,6 +88,7 @@ accounts = Table(
     Column("starting", Float, nullable=False, server_default=text("0")),
     Column("preflight", Float, nullable=False, server_default=text("0")),
     Column("seat_wait", Float, nullable=False),
+    Column("server_queue", Float, nullable=False, server_default=text("0")),
     Column("first_canvas", Float, nullable=False),
     Column("further_canvases", Float, nullable=False),
     Column("failed_calls", Float, nullable=False, server_default=text("0")),

@@ -19,6 +19,7 @@ BreakdownColumn = Literal[
     "starting",
     "preflight",
     "seat_wait",
+    "server_queue",
     "first_canvas",
     "further_canvases",
     "failed_calls",

@@ -64,6 +64,7 @@ _INTERVAL_LABELS = {
     "starting": translatable("{time} to load what answers need"),
     "preflight": translatable("{time} to look at the message"),
     "seat_wait": translatable("{time} waiting for the model"),
+    "server_queue": translatable("{time} behind others at the model"),
     "first_canvas": translatable("{time} for the first canvas"),
     "further_canvases": translatable("{time} for further canvases"),
     "failed_calls": translatable("{time} for calls that failed"),

@@ -18,7 +18,10 @@ MEASURED_SECONDS = {
     "telegram": 0.5,
     "own": 1.0,
 }
-OTHERS = ("lane_wait", "starting", "preflight", "failed_calls", "tools", "approval_wait", "back_off", "down")
+OTHERS = (
+    *("lane_wait", "starting", "preflight", "server_queue", "failed_calls", "tools"),
+    *("approval_wait", "back_off", "down"),
+)
 SECONDS = dict.fromkeys(OTHERS, 0.0) | MEASURED_SECONDS
 
 
