@@ -1,14 +1,21 @@
 """A replica that was paused until another one has its chats sends and stores nothing for them."""
 
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 from bot.domain import SHARE_COUNT
-from tests.kill.gateway import ForkServer
+from bot.sim.telegram.server import BotApiCall
+from tests.kill.gateway import PATIENCE, ForkServer
 from tests.support.postgresql import PostgresServer
 from tests.support.replicas import CHATS, run_replicas
 
 VISIBLE = {"sendMessage", "editMessageText", "deleteMessage", "sendMessageDraft", "sendChatAction"}
+
+
+def has_signs(calls: Sequence[tuple[int, BotApiCall]]) -> bool:
+    """Whether each chat was shown that the bot is at work."""
+    return {call.chat_id for _, call in calls if call.method == "sendMessageDraft"} >= set(CHATS)
 
 
 async def test_a_paused_replica_does_nothing_for_the_chats_it_lost(
@@ -18,8 +25,11 @@ async def test_a_paused_replica_does_nothing_for_the_chats_it_lost(
         replicas.send_to_all("one")
         await replicas.wait_for_answers(1)
         replicas.endpoint.hold()
+        calls_before = len(replicas.calls)
         replicas.send_to_all("two")
         await replicas.endpoint.wait_until(lambda: replicas.endpoint.running >= len(CHATS))
+        # Else the first sign of a chat may be under way when its process is frozen, and arrive afterwards.
+        await replicas.api.wait_until(lambda: has_signs(replicas.calls[calls_before:]), PATIENCE)
         paused = replicas.leader
         other = 1 - paused
         replicas.processes[paused].freeze()
