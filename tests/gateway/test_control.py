@@ -5,7 +5,9 @@ from pathlib import Path
 from sqlalchemy import select
 
 from bot.db.engine import open_database
+from bot.db.queues.outbox import UNSURE_TEXT
 from bot.db.tables import inbox, model_calls
+from bot.sim.telegram.server import BotApiFault
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
 from tests.support.gateway import ADMIN, GatewayHarness, long_story, open_harness, running_gateway
 
@@ -48,6 +50,22 @@ async def test_the_stop_button_stops_its_own_turn_only(tmp_path: Path):
         gateway.endpoint.release()
         gateway.ann.send("@@say:next@@")
         assert (await gateway.wait_for_texts(2))[1] == "next"
+
+
+async def test_a_half_shown_answer_is_completed_when_its_button_is_tapped(tmp_path: Path):
+    """Its first send arrived, but Telegram's reply did not: the tap says which message it is."""
+    words = " ".join(f"word{number}" for number in range(400))
+    async with running_gateway(tmp_path, SimulatedEndpoint(timing=SLOW)) as gateway:
+        gateway.api.inject_fault(BotApiFault.accept_then_drop(), "sendMessage")
+        gateway.ann.send(f"@@say:{words}@@")
+        await gateway.wait_for_first_block()
+        half_shown = gateway.api.chat(ADMIN).bot_messages[0]
+        gateway.endpoint.release()
+        assert (await gateway.wait_for_texts(2))[1] == UNSURE_TEXT
+        assert words.startswith(half_shown.text)
+        gateway.ann.tap(half_shown, "⏹ Stop")
+        await gateway.api.wait_until(lambda: gateway.texts() == [words])
+        await gateway.api.wait_until(gateway.is_finished)
 
 
 async def test_waiting_messages_go_on_after_a_stop_or_are_dropped_by_a_button(tmp_path: Path):

@@ -1,15 +1,16 @@
-"""First parts of answers that are stored as being sent already, for a sender that makes the call at once.
+"""First sends of answers: stored as being made already, or found to have arrived.
 
-That is one transaction fewer than to store a part as new and to take it. Functions work inside the caller's
-transaction `tx`.
+A first part that is stored as being sent, for a sender that makes the call at once, needs one transaction
+fewer than one that is stored as new and taken. Functions work inside the caller's transaction `tx`.
 """
 
-from sqlalchemy import bindparam, exists, literal, select, update
+from sqlalchemy import bindparam, case, exists, literal, select, update
 
 from bot.db.portable_sql import upsert
 from bot.db.queues.outbox import IS_DUE
 from bot.db.queues.outbox_rows import serialize_part
 from bot.db.tables import outbox
+from bot.db.tables.queues import FIRST_FILE_PART
 from bot.db.transaction import Transaction
 from bot.domain import Lane, Part
 
@@ -32,6 +33,7 @@ _INSERT_TAKEN = (
     .on_conflict_do_nothing(index_elements=["item", "part"])
     .returning(outbox.c.id)
 )
+_COPY = outbox.alias("copy")
 
 
 async def add_taken(
@@ -52,3 +54,26 @@ async def release(tx: Transaction, item: int) -> None:
     """Make the first part new again: nobody will send it, if it was stored as taken at all."""
     is_first_send = (outbox.c.item == item) & (outbox.c.part == 0) & (outbox.c.state == "sending")
     await tx.execute(update(outbox).where(is_first_send).values(state="new"))
+
+
+async def confirm(tx: Transaction, item: int, lane: Lane, message_id: int) -> bool:
+    """Note that the first send of unknown outcome of this item's answer arrived as this message.
+
+    It becomes due, with its final text, and the question about it is taken back. False if this may be another
+    message, or the answer was sent again.
+    """
+    parts = select(outbox.c.id, outbox.c.state, outbox.c.message_id).where(
+        outbox.c.item == item, outbox.c.lane == lane.key, outbox.c.part < FIRST_FILE_PART, outbox.c.final
+    )
+    rows = (await tx.execute(parts)).all()
+    in_doubt = [row.id for row in rows if row.state == "unknown"]
+    if len(in_doubt) != 1 or any(row.message_id == message_id for row in rows):
+        return False
+    is_copied = exists(select(literal(1)).select_from(_COPY).where(_COPY.c.copy_of == in_doubt[0]))
+    arrived = update(outbox).where(outbox.c.id == in_doubt[0], ~is_copied).returning(outbox.c.id)
+    if (await tx.execute(arrived.values(state="open", message_id=message_id))).first() is None:
+        return False
+    has_message = outbox.c.message_id.is_not(None)
+    state = case((has_message, "open"), (outbox.c.state == "new", "done"), else_=outbox.c.state)
+    await tx.execute(update(outbox).where(outbox.c.about == in_doubt[0]).values(body=None, state=state))
+    return True

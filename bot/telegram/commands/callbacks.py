@@ -11,7 +11,7 @@ from functools import partial
 from bot.db.conversations import notes
 from bot.db.conversations.retries import find_last_turn
 from bot.db.people.people import RoleOrBlocked
-from bot.db.queues import inbox, outbox, stop_requests
+from bot.db.queues import first_sends, inbox, outbox, stop_requests
 from bot.domain import Part
 from bot.telegram.actions import (
     STRANGER_REFUSAL,
@@ -80,12 +80,26 @@ async def _stop_turn(context: ActionContext, item: int) -> ActionResult:
         return ActionResult(toast=context.translate(conversation.STOP_REFUSAL))
     is_running = await stop_requests.stop_turn(context.tx, context.lane, item)
     if is_running is None:
-        return ActionResult(toast=context.translate("This has ended already."))
+        return await _complete_answer(context, item)
     if not is_running:
         # A due task was parked: what runs in its lane is another turn.
         return ActionResult(toast=context.translate("Stopped."))
     cut = partial(context.deps.turns.stop, context.lane, context.item.id)
     return ActionResult(toast=context.translate("Stopped."), after_commit=(cut,))
+
+
+async def _complete_answer(context: ActionContext, item: int) -> ActionResult:
+    """Complete an answer that stands half shown with its Stop button: the tap says which message it is."""
+    toast = context.translate("This has ended already.")
+    message = context.item.body["callback_query"].get("message")
+    if message is None:
+        return ActionResult(toast=toast)
+    message_id = message["message_id"]
+    if await first_sends.confirm(context.tx, item, context.lane, message_id):
+        wake = partial(context.deps.wake_sender, context.lane)
+        return ActionResult(toast=toast, after_commit=(wake,))
+    remove_buttons = partial(context.deps.best_effort_calls.remove_buttons, context.lane, message_id)
+    return ActionResult(toast=toast, best_effort_calls=(remove_buttons,))
 
 
 async def _drop_waiting(context: ActionContext, item: int) -> ActionResult:

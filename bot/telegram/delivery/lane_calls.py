@@ -30,7 +30,6 @@ from bot.usage.timers import TurnTimers
 _log = logging.getLogger(__name__)
 _FIRST_BACKOFF_SECONDS = 0.5
 _MAX_BACKOFF_SECONDS = 10.0
-MAX_REPEAT_SECONDS = 30.0  # each repeat of a question may be another copy in the chat
 _DEFAULT_FLOOD_SECONDS = 5.0
 
 OnBlocked = Callable[[Lane, DeliveryRefusal], Awaitable[None]]
@@ -162,12 +161,8 @@ class LaneCalls:
             with self.timeline.measure("back-off"):
                 await self.context.rate_queue.sleep(seconds)
 
-    def record_failure(
-        self,
-        outcome: DeliveryFailure | UnknownDelivery | DeliveryRefusal,
-        max_seconds: float = _MAX_BACKOFF_SECONDS,
-    ) -> float:
-        """Return the seconds, up to `max_seconds`, before the same call may be tried again.
+    def record_failure(self, outcome: DeliveryFailure | UnknownDelivery | DeliveryRefusal) -> float:
+        """Return the seconds before the same call may be tried again.
 
         0 for a flood limit: the rate queue makes the whole chat wait for that.
         """
@@ -179,4 +174,4 @@ class LaneCalls:
             self.context.rate_queue.back_off(self.lane.paced_chat, seconds)
             return 0.0
         self._failures += 1
-        return min(max_seconds, _FIRST_BACKOFF_SECONDS * 2.0 ** min(self._failures - 1, 10))
+        return min(_MAX_BACKOFF_SECONDS, _FIRST_BACKOFF_SECONDS * 2.0 ** min(self._failures - 1, 10))

@@ -11,7 +11,7 @@ from bot.db.queues import first_sends, outbox
 from bot.db.queues.outbox_rows import OutboxRow
 from bot.domain import Lane
 from bot.telegram.delivery.file_calls import FileSender
-from bot.telegram.delivery.lane_calls import MAX_REPEAT_SECONDS, DeliveryContext, LaneCalls
+from bot.telegram.delivery.lane_calls import DeliveryContext, LaneCalls
 from bot.telegram.delivery.progress import TurnProgress, WaitUntil
 from bot.telegram.delivery.progress_calls import ProgressSender
 from bot.telegram.delivery.rate_queue import SenderStopped
@@ -28,6 +28,8 @@ TOPIC_CLOSED = translatable(
     "I could not answer in a topic of a group, because it is closed. "
     "To have me answer there, reopen it, or make me an administrator of the group."
 )
+
+_REPEAT_SECONDS = 30.0
 
 _log = logging.getLogger(__name__)
 
@@ -206,7 +208,7 @@ class LaneSender:
                     "a call failed; trying again", extra={"action": "sender.again", "why": outcome.detail}
                 )
                 if is_first and isinstance(outcome, UnknownDelivery):
-                    await self._wait_for_repeat(self._calls.record_failure(outcome, MAX_REPEAT_SECONDS))
+                    await self._wait_for_repeat()
                 else:
                     await self._calls.back_off(outcome)
                 self.is_due = True
@@ -221,13 +223,15 @@ class LaneSender:
                 enqueue(partial(outbox.mark_failed, row=row.id, reason=detail, body=row.body, now=now))
                 await self._report_refusal(row, outcome)
 
-    async def _wait_for_repeat(self, seconds: float) -> None:
+    async def _wait_for_repeat(self) -> None:
         """Wait before a question is repeated, at most until more is stored for the lane, which it precedes.
+
+        Each repeat may be another copy in the chat.
 
         Raises SenderStopped.
         """
         rate_queue = self._context.rate_queue
-        deadline = rate_queue.now + seconds
+        deadline = rate_queue.now + _REPEAT_SECONDS
         with self._calls.timeline.measure("back-off"):
             while not self.is_due and rate_queue.now < deadline:
                 if rate_queue.is_stopped:

@@ -74,3 +74,49 @@ async def test_only_what_nobody_sends_is_released(database: Database):
         await outbox.mark_shown(tx, first or 0, message_id=70, body=ANSWER, now=11.0)
         await first_sends.release(tx, 1)
         assert await load_states(tx) == ["done", "sending"]
+
+
+async def store_answer_in_doubt(tx: Transaction, item: int = 1, part: int = 0) -> int:
+    row = await outbox.open_part(tx, item=item, part=part, lane=ANN, body=Part("half"), now=9.0)
+    await outbox.mark_unknown(tx, row.id, "lost", now=9.5)
+    await outbox.add(tx, item=item, lane=ANN, parts=[ANSWER] * (part + 1), now=10.0)
+    return row.id
+
+
+async def test_a_first_send_that_arrived_is_edited_to_its_final_text_and_nobody_is_asked(database: Database):
+    async with database.transaction() as tx:
+        answer = await store_answer_in_doubt(tx)
+        question = await outbox.take(tx, ANN)
+        assert question is not None
+        await outbox.mark_shown(tx, question.id, message_id=71, body=question.body, now=10.5)
+        assert not await first_sends.confirm(tx, 1, BEN, 70)
+        assert await first_sends.confirm(tx, 1, ANN, 70)
+        assert not await first_sends.confirm(tx, 1, ANN, 70)
+        taken_back = await outbox.take(tx, ANN)
+        assert taken_back is not None
+        assert (taken_back.id, taken_back.message_id, taken_back.body) == (question.id, 71, None)
+        await outbox.mark_shown(tx, question.id, message_id=None, body=None, now=11.0)
+        due = await outbox.take(tx, ANN)
+        assert due is not None
+        assert (due.id, due.message_id, due.body) == (answer, 70, ANSWER)
+
+
+async def test_a_question_that_was_not_sent_yet_is_dropped(database: Database):
+    async with database.transaction() as tx:
+        await store_answer_in_doubt(tx)
+        assert await first_sends.confirm(tx, 1, ANN, 70)
+        assert await load_states(tx) == ["open", "done"]
+
+
+async def test_nothing_is_confirmed_where_it_may_be_another_message(database: Database):
+    async with database.transaction() as tx:
+        first = await store_answer_in_doubt(tx)
+        await outbox.send_again(tx, first, lane=ANN, now=11.0)
+        assert not await first_sends.confirm(tx, 1, ANN, 70)
+        await store_answer_in_doubt(tx, item=2)
+        await store_answer_in_doubt(tx, item=2, part=1)
+        assert not await first_sends.confirm(tx, 2, ANN, 80)
+        await store_answer_in_doubt(tx, item=3, part=1)
+        [known] = await outbox.add(tx, item=3, lane=ANN, parts=[ANSWER], now=12.0)
+        await outbox.mark_shown(tx, known, message_id=90, body=ANSWER, now=12.0)
+        assert not await first_sends.confirm(tx, 3, ANN, 90)

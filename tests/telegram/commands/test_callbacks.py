@@ -94,6 +94,7 @@ async def test_an_old_stop_does_not_touch_the_next_turn(harness: UpdateHarness):
     (old,) = await harness.load_items(shape="text")
     running = await harness.start_turn()
     assert await harness.tap(f"stop:{old.id}") == ("This has ended already.", [])
+    assert len(harness.bot.calls_of("edit_message_reply_markup")) == 1
     assert harness.turns.stops == []
     assert not (await harness.load_item(running)).stopped
 

@@ -58,6 +58,10 @@ async def test_a_question_rather_comes_twice_than_never(harness: DeliveryHarness
     harness.api.inject_fault(BotApiFault.server_error(takes_effect=True), "sendMessage")
     async with harness.run_sender() as sender:
         row = await harness.send_text(sender, "the answer")
+        await harness.api.wait_until(lambda: harness.list_methods().count("sendMessage") == 2)
+        sender.wake(ANN)
+        await harness.api.wait_until(lambda: harness.list_texts())
+        sender.wake(ANN)
         await sender.wait_until_idle()
     assert harness.list_texts() == [UNSURE_TEXT, UNSURE_TEXT]
     assert harness.list_button_data() == [[f"again:{row}"]] * 2
@@ -96,7 +100,7 @@ async def test_stopping_waits_for_no_question(harness: DeliveryHarness):
     outage = harness.api.inject_fault(BotApiFault.drop(), "sendMessage", times=None)
     async with harness.run_sender() as sender:
         await harness.send_text(sender, "the answer")
-        await harness.api.wait_until(partial(is_hit, outage, 3))
+        await harness.api.wait_until(partial(is_hit, outage, 2))
     outage.lift()
     assert await harness.load_states() == ["unknown", "new"]
     async with harness.run_sender() as sender:
