@@ -60,11 +60,15 @@ class AdminNotices:
         now: float,
         excluded_admin: int | None = None,
     ) -> tuple[Lane, ...]:
-        """Store a message to every admin, whatever they were sent before; returns lanes as `notify` does."""
+        """Store a message to every admin, whatever they were sent before; returns lanes as `notify` does.
+
+        If it is unknown whether it arrived, it is sent again: rather twice than never.
+        """
         lanes = tuple(Lane(admin) for admin in await self.list_admins(tx) if admin != excluded_admin)
         for lane in lanes:
             part = build_part(await people.find_translator(tx, lane.chat))
-            await outbox.add(tx, item=None, lane=lane, parts=(part,), reply_to=None, now=now)
+            rows = await outbox.add(tx, item=None, lane=lane, parts=(part,), now=now)
+            await outbox.allow_repeat(tx, rows)
         return lanes
 
 

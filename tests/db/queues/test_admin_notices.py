@@ -7,8 +7,9 @@ from sqlalchemy import select
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.people.people import PersonLanguages
+from bot.db.queues import outbox
 from bot.db.queues.admin_notices import AdminNotices, count_sending, record_if_changed
-from bot.db.tables import outbox
+from bot.db.tables import outbox as outbox_table
 from bot.domain import Lane
 from bot.translations.translator import defer
 
@@ -33,9 +34,19 @@ async def test_every_reachable_admin_is_notified_silently(database: Database):
         Lane(7),
     )
     async with database.read_transaction() as tx:
-        rows = (await tx.execute(select(outbox).order_by(outbox.c.id))).all()
+        rows = (await tx.execute(select(outbox_table).order_by(outbox_table.c.id))).all()
     assert [(row.item, row.lane, row.final) for row in rows] == [(None, "1", True), (None, "7", True)]
     assert all('"silent": true' in row.body and "The endpoint is down." in row.body for row in rows)
+
+
+async def test_a_notice_that_was_being_sent_at_a_crash_is_sent_again(database: Database):
+    await notify_admins(database, AdminNotices({7}), "endpoint", "The endpoint is down.")
+    async with database.transaction() as tx:
+        await outbox.take(tx, Lane(7))
+        await outbox.recover(tx, now=NOW)
+        repeated = await outbox.take(tx, Lane(7))
+    assert repeated is not None
+    assert (repeated.state, repeated.can_repeat) == ("sending", True)
 
 
 async def test_each_admin_reads_a_notice_in_their_own_language(database: Database):
@@ -46,7 +57,7 @@ async def test_each_admin_reads_a_notice_in_their_own_language(database: Databas
             await people.put(tx, person, "P", "admin", let_in_by=0, now=NOW)
             await people.set_languages(tx, person, chosen)
         await AdminNotices().notify(tx, "endpoint", notice, now=NOW)
-        rows = (await tx.execute(select(outbox).order_by(outbox.c.id))).all()
+        rows = (await tx.execute(select(outbox_table).order_by(outbox_table.c.id))).all()
         assert not await AdminNotices().notify(tx, "endpoint", notice, now=NOW)
     assert [json.loads(row.body)["text"] for row in rows] == [
         "Der Modellserver antwortet wieder.",
@@ -74,7 +85,7 @@ async def test_a_subject_is_reported_again_only_when_it_changes(database: Databa
 async def test_a_long_notice_is_cut_to_one_message(database: Database):
     await notify_admins(database, AdminNotices({7}), "a", "x" * 10_000)
     async with database.read_transaction() as tx:
-        body = (await tx.execute(select(outbox.c.body))).scalar_one()
+        body = (await tx.execute(select(outbox_table.c.body))).scalar_one()
     assert len(body) < 4096
 
 
