@@ -358,5 +358,5 @@ def test_the_scripts_of_the_admin_page_are_shipped_each_with_its_licence() -> No
     shipped = {Path(name).name for name in result.stdout.split()}  # the wheel has what git has
     assert shipped == {path.name for path in (ROOT / folder).iterdir()}
     vendored = {name.partition(".")[0] for name in shipped if ".min." in name}
-    assert vendored == {"htmx", "uPlot"}
+    assert vendored == {"htmx"}
     assert {name.partition(".")[0] for name in shipped if name.endswith(".LICENSE")} == vendored

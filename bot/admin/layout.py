@@ -69,8 +69,8 @@ class PageFrame:
             h.meta(name="htmx-config", content=_HTMX_SETTINGS),
             h.title[f"{page.title} · Canvasgram"],
             h.link(rel="icon", href=self._files.build_url("icon.svg")),
-            (h.link(rel="stylesheet", href=self._files.build_url(name)) for name in (*page.styles, *_STYLES)),
-            (h.script(src=self._files.build_url(name), defer=True) for name in (*_SCRIPTS, *page.scripts)),
+            (h.link(rel="stylesheet", href=self._files.build_url(name)) for name in _STYLES),
+            (h.script(src=self._files.build_url(name), defer=True) for name in _SCRIPTS),
         ]
         return h.html(lang="en")[head, body]
 

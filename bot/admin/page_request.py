@@ -162,12 +162,10 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True)
 class ScreenPage:
-    """A whole page: its title and what stands below it. `scripts` and `styles` are names in `static`."""
+    """A whole page: its title and what stands below it."""
 
     title: str
     body: Node
-    scripts: tuple[str, ...] = ()
-    styles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,17 @@
 """Usage: figures of a period beside those of the one before, a chart, and tables by person, model, tool."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 
 import htpy as h
 
-from bot.admin.components import change_query, show_nothing, show_section
-from bot.admin.data_table import DataTable, export_table, show_table, sort_table
+from bot.admin.column_chart import Column, draw_columns
+from bot.admin.components import UNKNOWN, change_query, show_nothing, show_section
+from bot.admin.data_table import Cell, DataTable, export_table, show_table, sort_table
 from bot.admin.filter_form import show_filter_form
 from bot.admin.filters import Filters, parse_filters
 from bot.admin.page_request import Download, Fragment, PageRequest, Screen, ScreenPage
+from bot.admin.svg_chart import show_swatch
 from bot.admin.usage_figures import (
     SHOWN_INTERVALS,
     build_figure_table,
@@ -28,6 +29,7 @@ from bot.usage.report import (
     SAMPLED_TURNS,
     Grouping,
     PercentileMethod,
+    ReportGroup,
     ReportQuery,
     UsageReport,
     format_local,
@@ -80,8 +82,7 @@ async def show_usage(request: PageRequest) -> ScreenPage | Download:
         # A long period by persons takes as long as all else: it is read by a request of its own.
         h.div(hx_get=_build_table_url(request), hx_trigger="load")[show_nothing("Adding up …")],
     ]
-    scripts = ("uPlot.iife.min.js", "usage.js") if times.rows else ()
-    return ScreenPage("Usage", body, scripts=scripts, styles=("uPlot.min.css",))
+    return ScreenPage("Usage", body)
 
 
 async def show_group_table(request: PageRequest) -> Fragment:
@@ -124,7 +125,7 @@ def _show_compared(filters: Filters, zone: str, report: UsageReport) -> h.Elemen
 
 
 def _show_chart(report: UsageReport) -> h.Element:
-    """The place of the chart with its data, which a script draws; the table below it says the same."""
+    """The chart; the table below it says the same."""
     groups = fill_times(report)
     unit = "hour" if report.query.by == "hour" else "day"
     title = f"Canvases and turns by {unit}"
@@ -132,21 +133,18 @@ def _show_chart(report: UsageReport) -> h.Element:
         return show_section(
             title, show_nothing("Nothing was used in this time. Each turn is counted at once.")
         )
-    data = {
-        "unit": unit.title(),
-        "labels": [group.label for group in groups],
-        "canvases": [0 if group.calls is None else show_canvases(group.calls).value for group in groups],
-        "turns": [0 if group.turns is None else group.turns.turns for group in groups],
-    }
-    return show_section(
-        title,
-        h.div(
-            "#usage-chart",
-            role="img",
-            aria_label=f"{title}, as in the table below",
-            data_chart=json.dumps(data),
-        ),
-    )
+    chart = draw_columns(title, [_build_column(group) for group in groups])
+    canvases = [show_swatch("canvas"), " canvases on the left, "]
+    turns = [show_swatch("person"), " turns on the right"]
+    return show_section(title, chart, h.p(".nothing")[canvases, turns])
+
+
+def _build_column(group: ReportGroup) -> Column:
+    canvases = Cell(0) if group.calls is None else show_canvases(group.calls)
+    turns = 0 if group.turns is None else group.turns.turns
+    shown = UNKNOWN if canvases.value is None else canvases.text or canvases.value
+    value = None if canvases.value is None else float(canvases.value)
+    return Column(group.label[5:], f"{group.label}: canvases: {shown}, turns: {turns:,}", value, turns)
 
 
 def _show_tabs(request: PageRequest, current: Grouping) -> h.Element:

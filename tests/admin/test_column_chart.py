@@ -1,0 +1,56 @@
+"""The chart of canvases and turns: heights in proportion, nothing drawn where nothing is known."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.admin.column_chart import Column, draw_columns, list_ticks
+
+
+def draw(*figures: tuple[float | None, int]) -> str:
+    columns = [Column(f"{number:02}", f"day {number}", *figure) for number, figure in enumerate(figures)]
+    return str(draw_columns("Canvases and turns", columns))
+
+
+def read_heights(chart: str) -> list[float]:
+    return [float(height) for height in re.findall(r'<rect[^>]* height="([0-9.]+)"', chart)]
+
+
+def test_columns_are_as_high_as_their_canvases_and_say_what_they_are():
+    chart = draw((10, 3), (5, 1), (0, 0))
+    highest, half, none = read_heights(chart)
+    assert (half, none) == (highest / 2, 0)
+    assert re.findall(r"<title>(day [0-9])</title>", chart) == ["day 0", "day 1", "day 2"]
+
+
+def test_what_is_unknown_has_no_column():
+    assert len(read_heights(draw((None, 4), (5, 1)))) == 1
+
+
+def test_of_many_columns_a_few_have_labels():
+    chart = draw(*[(1.0, 1)] * 90)
+    assert 6 <= len(re.findall(r'class="tick middle"', chart)) <= 12
+
+
+@pytest.mark.parametrize(
+    ("highest", "ticks"),
+    [
+        (0, [0, 1]),
+        (1, [0, 1]),
+        (4, [0, 1, 2, 3, 4]),
+        (5, [0, 1, 2, 3, 4, 5]),
+        (6, [0, 2, 4, 6]),
+        (14_300, [0, 5_000, 10_000, 15_000]),
+    ],
+)
+def test_ticks_are_round_numbers(highest: float, ticks: list[int]):
+    assert list_ticks(highest) == ticks
+
+
+@given(st.floats(0, 1e12))
+def test_ticks_reach_every_number_and_are_few(highest: float):
+    ticks = list_ticks(highest)
+    assert 2 <= len(ticks) <= 6
+    assert ticks[-1] >= highest
