@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bot.settings import Settings
 
 
-def _run_work(work: Work | None, **_: object) -> None:
+def run_work(work: Work | None, **_: object) -> None:
     """Run the work that a command returned, until it ends or a signal stops it."""
     if work is not None:
         raise typer.Exit(asyncio.run(run_until_signal(work)))
@@ -38,7 +38,7 @@ cli = typer.Typer(
     epilog="Try it: `canvasgram demo`. Real use: `canvasgram setup`, then `canvasgram run`.",
     no_args_is_help=True,
     add_completion=False,
-    result_callback=_run_work,
+    result_callback=run_work,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,  # they print local variables, and those hold the token
 )

@@ -6,10 +6,10 @@ from bot.agent.prompt import build_prompt, to_openai
 from bot.agent.thinking_policy import decide_thinking
 from bot.agent.toolbox import Toolbox
 from bot.bench.harness.sample_tools import SAMPLE_TOOLS
-from bot.bench.load.prompt_tokens import MAX_FIRST_PROMPT_TOKENS, TOOL_COUNT, measure_first_prompt
 from bot.domain import Message
 from bot.settings import SYSTEM_PROMPT
 from bot.sim.gemma.template import TemplateInput, render_prompt
+from tests.bench.load.prompt_tokens import MAX_FIRST_PROMPT_TOKENS, TOOL_COUNT, measure_first_prompt
 from tools.registry import discover
 
 FIRST_PROMPT = Path(__file__).parents[1] / "fixtures" / "first_prompt.txt"

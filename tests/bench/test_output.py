@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from bot.bench import output
-from bot.bench.harness.statistics import (
+from tests.bench import output
+from tests.bench.harness.figures import (
     BotName,
     FigureRow,
     FigureValue,

@@ -1,6 +1,5 @@
 """The command line: what it prints, how it ends, and how signals stop it."""
 
-import asyncio
 import contextlib
 import csv
 import json
@@ -22,9 +21,6 @@ import bot
 import bot.app
 import bot.cli.main as command_line
 from bot import logs, terminal
-from bot.bench.harness.statistics import FigureRow, LoadReport, limit_to, limit_to_memory_loop, merge_runs
-from bot.bench.load import run as load
-from bot.bench.load import soak
 from bot.cli import exposure
 from bot.errors import CanvasgramError, GatewayRunning, SettingsRefused
 from bot.settings import Settings
@@ -341,44 +337,6 @@ def test_demo_reads_no_settings_and_passes_its_options(
     assert call("demo", "--say", "hello", *options)[0] == 5
     (run_call,) = demo.calls
     assert (run_call["say"], run_call["model_url"], run_call["port"]) == ("hello", "http://gpu/v1", 0)
-
-
-@pytest.mark.parametrize(("ours", "code"), [(10.0, 0), (30.0, 1)])
-def test_bench_load_prints_its_figures_and_checks_them_if_asked(
-    call: CommandRunner, monkeypatch: pytest.MonkeyPatch, ours: float, code: int
-) -> None:
-    option_sets = []
-    completions = [True, True, False]
-
-    async def run(options: load.LoadOptions, say: load.PrintLine, stop: asyncio.Event) -> LoadReport:
-        option_sets.append(options)
-        say("measuring: own")
-        row = FigureRow("own_p50", "own time", "ms", {"memory": 10.0, "ours": ours}, limit_to_memory_loop(2))
-        return LoadReport(merge_runs([row]), is_complete=completions.pop(0))
-
-    monkeypatch.setattr(load, "run_load", run)
-    exit_code, out, err = call("bench", "load", "--messages", "8", "--only", "own,start", "--json", "--check")
-    assert (exit_code, err) == (code, "measuring: own\n")
-    assert json.loads(out)["rows"][0]["verdict"] == ("missed" if code else "ok")
-    assert option_sets == [load.LoadOptions(messages=8, only_sections=("own", "start"))]
-    assert "own time, ms" in call("bench", "load")[1]
-    exit_code, out, _ = call("bench", "load", "--check")
-    assert exit_code == 130
-    assert out.splitlines()[0] == (
-        "NOT WHOLE: It was stopped by hand. What follows was measured before that."
-    )
-
-
-def test_bench_soak_lasts_as_long_as_asked(call: CommandRunner, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run(minutes: float, stop: asyncio.Event, *, folder: Path | None) -> LoadReport:
-        row = FigureRow("soak_lost", "messages without an answer", "", {"ours": minutes}, limit_to(1))
-        return LoadReport(merge_runs([row]))
-
-    monkeypatch.setattr(soak, "run_soak", run)
-    code, out, err = call("bench", "soak", "--minutes", "2", "--check")
-    assert (code, err) == (1, "loading the gateway for 2 min; Ctrl-C prints what was seen by then\n")
-    assert out.splitlines()[2].endswith("missed")
-    assert call("bench", "soak")[0] == 0
 
 
 @pytest.fixture

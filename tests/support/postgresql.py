@@ -13,8 +13,8 @@ from typing import Any
 
 import psycopg
 
-from bot.bench.harness.postgresql_process import PostgresProcess
 from bot.db.migrate import migrate
+from tests.bench.harness.postgresql_process import PostgresProcess
 
 TEMPLATE = "migrated"
 ACCESS_RULES = "local all postgres trust\nlocal all all scram-sha-256\nhost all all samenet scram-sha-256\n"

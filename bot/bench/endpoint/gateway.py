@@ -23,8 +23,8 @@ from bot.bench.endpoint.protocols import (
     select_protocols,
 )
 from bot.bench.endpoint.result import GatewayDifference, IntervalSeconds, MeasuredCall, MeasuredRow
-from bot.bench.harness import bots
-from bot.bench.harness.bots import BenchFailed, BotEnvironment, BotProcess
+from bot.bench.harness import gateway_process
+from bot.bench.harness.gateway_process import BenchEnvironment, BenchFailed, BenchProcess
 from bot.bench.harness.progress import ProgressCallback
 from bot.db.engine import Database, open_database
 from bot.db.transaction import Transaction
@@ -235,9 +235,8 @@ async def _open_gateway(target: BenchTarget, folder: Path) -> AsyncIterator[_Gat
     if target.api_key:
         settings["MODEL_API_KEY"] = target.api_key
     async with api.serve_on_loopback() as telegram, asyncio.TaskGroup() as tasks:
-        process = await bots.start_bot(
-            "ours", BotEnvironment(api.token, telegram, target.url, folder, settings)
-        )
+        environment = BenchEnvironment(api.token, telegram, target.url, folder, settings)
+        process = await gateway_process.start_gateway(environment)
         watch_task = tasks.create_task(process.watch())
         try:
             await _wait_for_polling(api, process)
@@ -248,7 +247,7 @@ async def _open_gateway(target: BenchTarget, folder: Path) -> AsyncIterator[_Gat
             watch_task.cancel()
 
 
-async def _wait_for_polling(api: BotApi, process: BotProcess) -> None:
+async def _wait_for_polling(api: BotApi, process: BenchProcess) -> None:
     try:
         await api.wait_until(lambda: api.calls_of("getUpdates"), START_SECONDS)
     except TimeoutError:

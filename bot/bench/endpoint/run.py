@@ -19,7 +19,7 @@ from bot.bench.endpoint.gateway import ProtocolTurns
 from bot.bench.endpoint.protocols import ANSWER_PROTOCOLS
 from bot.bench.endpoint.result import STOPPED_BY_HAND, BenchResult
 from bot.bench.harness import machine
-from bot.bench.harness.bots import BenchFailed
+from bot.bench.harness.gateway_process import BenchFailed
 from bot.bench.harness.progress import ProgressCallback
 from bot.errors import SettingsRefused
 from bot.http_server import serve

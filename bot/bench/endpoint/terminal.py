@@ -9,7 +9,7 @@ from pathlib import Path
 from bot.bench.endpoint.output import format_json, format_lines, format_markdown
 from bot.bench.endpoint.result import BenchResult
 from bot.bench.harness import progress
-from bot.bench.harness.bots import BenchFailed
+from bot.bench.harness.gateway_process import BenchFailed
 from bot.bench.harness.progress import ProgressCallback
 
 FILE_NAME = "canvasgram-bench"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.agent.tool_matching.index import ThinkingNeed, ToolIndex, build_index
-from bot.bench.harness.bots import BenchFailed
+from bot.bench.harness.gateway_process import BenchFailed
 
 TOOLS_FILE = "tools.json"
 TOOL_SETS_FILE = "tool_sets.json"

@@ -50,8 +50,8 @@ JUDGING_NOTICE = translatable(
 )
 JUDGING_HINT = translatable(
     "How often this is right with your model, nobody has measured: it was tried with simulated readings "
-    "only. `canvasgram bench addressing` measures it. A reading takes a moment of the server and no "
-    "canvas, at most {count} a minute in a group; in doubt I stay silent."
+    "only. A reading takes a moment of the server and no canvas, at most {count} a minute in a group; in "
+    "doubt I stay silent."
 )
 _BUTTON = re.compile(r"(show|everyone|members|along|apart|judge|wait|quit):(-[1-9][0-9]{0,17})", re.ASCII)
 

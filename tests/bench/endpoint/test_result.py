@@ -26,7 +26,7 @@ from bot.bench.endpoint.result import (
     Warmth,
 )
 from bot.bench.endpoint.terminal import OutputOptions, run_and_print, write_files
-from bot.bench.harness.bots import BenchFailed
+from bot.bench.harness.gateway_process import BenchFailed
 from bot.bench.harness.progress import ProgressCallback
 
 LONG = MeasuredCall(3.0, 337, first=1.5, last=3.0, blocks=2, prompt=40, cached=0, reasoning=0, finish="stop")

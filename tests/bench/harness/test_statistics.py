@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.bench.harness.statistics import (
+from bot.bench.harness.statistics import median, percentile
+from tests.bench.harness.figures import (
     Figure,
     FigureLimit,
     FigureRow,
@@ -13,10 +14,8 @@ from bot.bench.harness.statistics import (
     count_overlap,
     limit_to,
     limit_to_memory_loop,
-    median,
     merge_runs,
     order_rounds,
-    percentile,
     require_answer,
     require_at_least,
 )

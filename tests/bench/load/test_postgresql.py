@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.bench.harness.statistics import limit_to
-from bot.bench.load.postgresql import PostgresOptions, provide_server, run_postgresql
 from bot.errors import QuestionRefused
+from tests.bench.harness.figures import limit_to
+from tests.bench.load.postgresql import PostgresOptions, provide_server, run_postgresql
 from tests.support.postgresql import PostgresServer
 
 KEYS = [

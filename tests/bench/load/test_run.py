@@ -10,19 +10,20 @@ from pathlib import Path
 import pytest
 
 from bot.admin.page_request import Fragment, PageRequest, Screen
-from bot.bench import output
-from bot.bench.harness import bots
-from bot.bench.harness.bots import BenchFailed, BotEnvironment
-from bot.bench.harness.page_viewer import list_paths
-from bot.bench.harness.stage import open_stage
-from bot.bench.harness.statistics import Figure, FigureRow, limit_to
+from bot.bench.harness.gateway_process import BenchFailed
 from bot.bench.harness.workload import ProseBrain
-from bot.bench.load import busy_minute
-from bot.bench.load import run as run_module
-from bot.bench.load.busy_minute import TimedReply
-from bot.bench.load.run import LoadOptions, run_load
 from bot.errors import QuestionRefused
 from bot.sim.vllm.server import SimulatedEndpoint
+from tests.bench import output
+from tests.bench.harness import bots
+from tests.bench.harness.bots import BotEnvironment
+from tests.bench.harness.figures import Figure, FigureRow, limit_to
+from tests.bench.harness.page_viewer import list_paths
+from tests.bench.harness.stage import open_stage
+from tests.bench.load import busy_minute
+from tests.bench.load import run as run_module
+from tests.bench.load.busy_minute import TimedReply
+from tests.bench.load.run import LoadOptions, run_load
 
 
 async def measure_section(tmp_path: Path, section: str) -> dict[str, FigureRow]:
@@ -267,7 +268,7 @@ async def test_a_bot_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: 
             _ = stage.process
         await stage.start()
         stage.endpoint.hold()
-        monkeypatch.setattr("bot.bench.harness.stage.PATIENCE_SECONDS", 0.2)
+        monkeypatch.setattr("tests.bench.harness.stage.PATIENCE_SECONDS", 0.2)
         with pytest.raises(BenchFailed, match=r"bare loop did not answer question 1 within 0\.2 s"):
             await stage.ask(1, 0)
         with pytest.raises(BenchFailed, match="did not answer question 1"):

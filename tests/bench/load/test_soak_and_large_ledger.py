@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from bot.bench.harness.stage import AnswerTimes
-from bot.bench.harness.statistics import Figure, limit_to
 from bot.bench.harness.workload import ProseBrain
-from bot.bench.load import large_ledger, soak
-from bot.bench.load.run import LoadOptions, run_load
-from bot.bench.load.soak import ResourceSample, SoakAnswer, SoakRun
+from tests.bench.harness.figures import Figure, limit_to
+from tests.bench.harness.stage import AnswerTimes
+from tests.bench.load import large_ledger, soak
+from tests.bench.load.run import LoadOptions, run_load
+from tests.bench.load.soak import ResourceSample, SoakAnswer, SoakRun
 from tests.support.breakdown_clock import KINDS
 
 UNMEASURED = f"abs(whole - ({' + '.join(KINDS)})) > 0.001"

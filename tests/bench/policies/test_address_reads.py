@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 
 from bot.bench.endpoint.run import EndpointAddress
-from bot.bench.harness.bots import BenchFailed
-from bot.bench.policies.address_reads import (
+from bot.bench.harness.gateway_process import BenchFailed
+from bot.errors import QuestionRefused
+from bot.llm.address_question import GroupMessage
+from bot.sim.vllm.server import Profile, SimulatedEndpoint
+from bot.sim.vllm.typed_reads import TypedQuestion
+from tests.bench.policies.address_reads import (
     CASES_FILE,
     SIMULATED_READS,
     TOGETHER,
@@ -20,10 +24,6 @@ from bot.bench.policies.address_reads import (
     run_addressing,
     score_group,
 )
-from bot.errors import QuestionRefused
-from bot.llm.address_question import GroupMessage
-from bot.sim.vllm.server import Profile, SimulatedEndpoint
-from bot.sim.vllm.typed_reads import TypedQuestion
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "addressing"
 SIM = EndpointAddress("sim")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.bench.harness.bots import BenchFailed
+from bot.bench.harness.gateway_process import BenchFailed
 from bot.bench.policies.cases import PolicyCase, PreviousTurn, list_case_files, read_cases
 
 HEAVY = Path(__file__).parents[2] / "fixtures" / "heavy"

@@ -15,13 +15,14 @@ from time import monotonic
 from typing import Literal, get_args
 
 from bot.admin.screens import load_screens
-from bot.bench.harness.bots import ADMIN_ID, SOURCE_FOLDER, BenchFailed
-from bot.bench.harness.page_viewer import build_page_settings, list_paths, open_page
-from bot.bench.harness.stage import AnswerTimes, Stage, open_stage
-from bot.bench.harness.statistics import FigureRow, limit_to, percentile
+from bot.bench.harness.gateway_process import ADMIN_ID, SOURCE_FOLDER, BenchFailed
+from bot.bench.harness.statistics import percentile
 from bot.bench.harness.workload import ProseBrain, question_number
-from bot.bench.load.large_ledger import provide_full_ledger
 from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, Timing, format_tool_call
+from tests.bench.harness.figures import FigureRow, limit_to
+from tests.bench.harness.page_viewer import build_page_settings, list_paths, open_page
+from tests.bench.harness.stage import AnswerTimes, Stage, open_stage
+from tests.bench.load.large_ledger import provide_full_ledger
 
 CHATS = 40
 CANVAS_SECONDS = 0.4
@@ -130,7 +131,7 @@ def _find_kind(number: int) -> ReplyKind:
 
 async def _write_questions(stage: Stage, chat: int, ends_at: float) -> list[TimedReply]:
     """One person writes, reads the answer and writes again, until that moment."""
-    generator = random.Random(chat)  # noqa: S311 - the same moments in every run, no secret
+    generator = random.Random(chat)
     replies: list[TimedReply] = []
     number = FIRST_BUSY_NUMBER + chat * NUMBERS_PER_CHAT
     await asyncio.sleep(generator.uniform(0, PAUSE_SECONDS))

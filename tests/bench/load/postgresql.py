@@ -12,16 +12,17 @@ from pathlib import Path
 
 from bot.bench.endpoint.direct import run_until_stopped
 from bot.bench.harness import machine
-from bot.bench.harness.postgresql_process import PostgresProcess
-from bot.bench.harness.stage import AnswerTimes, Stage, open_stage
-from bot.bench.harness.statistics import FigureRow, LoadReport, limit_to, merge_runs, percentile
+from bot.bench.harness.statistics import percentile
 from bot.bench.harness.workload import ProseBrain
-from bot.bench.load import replicas
-from bot.bench.load.latency import CHATS, ask_in_a_row
 from bot.db.engine import open_database
 from bot.db.migrate import migrate
 from bot.errors import QuestionRefused
 from bot.sim.vllm.server import SimulatedEndpoint
+from tests.bench.harness.figures import FigureRow, LoadReport, limit_to, merge_runs
+from tests.bench.harness.postgresql_process import PostgresProcess
+from tests.bench.harness.stage import AnswerTimes, Stage, open_stage
+from tests.bench.load import replicas
+from tests.bench.load.latency import CHATS, ask_in_a_row
 
 PrintLine = Callable[[str], None]
 

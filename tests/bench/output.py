@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator
 
 from bot.bench.endpoint.result import STOPPED_BY_HAND
-from bot.bench.harness.bots import BOT_LABELS
-from bot.bench.harness.statistics import BOT_ORDER, Figure, FigureLimit, FigureValue, LoadReport, Spread
 from bot.tables import format_table
+from tests.bench.harness.bots import BOT_LABELS
+from tests.bench.harness.figures import BOT_ORDER, Figure, FigureLimit, FigureValue, LoadReport, Spread
 
 _TITLES = ("", *(BOT_LABELS[name] for name in BOT_ORDER), "ours / memory", "limit", "")
 

@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 
 from bot.admin.screens import load_screens
-from bot.bench.harness.bots import ADMIN_ID, BenchFailed
-from bot.bench.harness.page_viewer import list_paths, open_page
-from bot.bench.harness.stage import FIRST_CHAT_ID, PATIENCE_SECONDS, Stage
-from bot.bench.load.busy_minute import RANKING_OPENING
+from bot.bench.harness.gateway_process import ADMIN_ID, BenchFailed
 from bot.db.engine import Database, open_database
 from bot.db.queues import jobs
 from bot.db.queues.system_jobs import list_statuses
+from tests.bench.harness.page_viewer import list_paths, open_page
+from tests.bench.harness.stage import FIRST_CHAT_ID, PATIENCE_SECONDS, Stage
+from tests.bench.load.busy_minute import RANKING_OPENING
 
 FIRST_QUESTION = 0  # no other question has this number
 ANY_OPENING = ""

@@ -6,18 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from bot.bench.harness.stage import AnswerTimes, Stage, open_stages
-from bot.bench.harness.statistics import (
-    BotName,
-    FigureRow,
-    FigureValue,
-    count_overlap,
-    limit_to,
-    median,
-    order_rounds,
-)
+from bot.bench.harness.statistics import median
 from bot.bench.harness.workload import ProseBrain, question_number
 from bot.sim.vllm.server import Brain, ChatRequest, SimulatedEndpoint, Timing
+from tests.bench.harness.figures import BotName, FigureRow, FigureValue, count_overlap, limit_to, order_rounds
+from tests.bench.harness.stage import AnswerTimes, Stage, open_stages
 
 CHATS = 12
 SEATS = 4

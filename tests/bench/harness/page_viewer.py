@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 
 from bot.admin.page_request import Screen
-from bot.bench.harness.bots import BenchFailed
+from bot.bench.harness.gateway_process import BenchFailed
 from bot.bench.harness.statistics import median
 from bot.db.engine import open_database
 from bot.db.people import page_sessions

@@ -16,20 +16,14 @@ from pathlib import Path
 
 from bot.bench.endpoint.direct import run_until_stopped
 from bot.bench.harness import machine, workload
-from bot.bench.harness.bots import BenchFailed
-from bot.bench.harness.stage import FIRST_CHAT_ID, Stage, open_stage
-from bot.bench.harness.statistics import (
-    FigureRow,
-    LoadReport,
-    limit_to,
-    median,
-    merge_runs,
-    require_answer,
-)
+from bot.bench.harness.gateway_process import BenchFailed
+from bot.bench.harness.statistics import median
 from bot.bench.harness.workload import ProseBrain
 from bot.http_server import serve
 from bot.llm import server_api
 from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, Timing
+from tests.bench.harness.figures import FigureRow, LoadReport, limit_to, merge_runs, require_answer
+from tests.bench.harness.stage import FIRST_CHAT_ID, Stage, open_stage
 
 PrintLine = Callable[[str], None]
 
@@ -87,7 +81,7 @@ async def run_routing(options: RoutingOptions, print_line: PrintLine, stop: asyn
     if shutil.which(ROUTER_PROGRAM) is None:
         raise BenchFailed(
             f"{ROUTER_PROGRAM} is not installed. With uv: "
-            f"`uv run --with {ROUTER_PROGRAM} canvasgram bench routing`."
+            f"`uv run --with {ROUTER_PROGRAM} python -m tests.bench routing`."
         )
     rows: list[FigureRow] = []
     with tempfile.TemporaryDirectory(prefix="canvasgram-routing-", dir=options.folder) as temporary_folder:

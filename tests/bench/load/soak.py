@@ -16,12 +16,13 @@ from time import monotonic
 
 from bot.bench.endpoint.direct import run_until_stopped
 from bot.bench.harness import machine
-from bot.bench.harness.page_viewer import build_page_settings
-from bot.bench.harness.stage import FIRST_CHAT_ID, Stage, open_stage
-from bot.bench.harness.statistics import FigureRow, LoadReport, limit_to, merge_runs, percentile
+from bot.bench.harness.statistics import percentile
 from bot.bench.harness.workload import ProseBrain, find_answer_number
-from bot.bench.load.first_uses import use_all_parts
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from tests.bench.harness.figures import FigureRow, LoadReport, limit_to, merge_runs
+from tests.bench.harness.page_viewer import build_page_settings
+from tests.bench.harness.stage import FIRST_CHAT_ID, Stage, open_stage
+from tests.bench.load.first_uses import use_all_parts
 
 CHATS = 12
 SEATS = 4

@@ -14,14 +14,14 @@ from bot.agent.prompt import build_prompt, format_timestamp
 from bot.agent.toolbox import Toolbox
 from bot.bench.harness import workload
 from bot.bench.harness.sample_tools import SAMPLE_TOOLS
-from bot.bench.harness.stage import PATIENCE_SECONDS, Stage, open_stages
-from bot.bench.harness.statistics import BotName, FigureRow, FigureValue, limit_to
 from bot.domain import Message, ModelRequest
 from bot.http_server import serve
 from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
 from bot.settings import SYSTEM_PROMPT, Settings
 from bot.sim.vllm.server import Profile, RequestRecord, SimulatedEndpoint
+from tests.bench.harness.figures import BotName, FigureRow, FigureValue, limit_to
+from tests.bench.harness.stage import PATIENCE_SECONDS, Stage, open_stages
 from tools.base import Tool
 from tools.registry import discover
 

@@ -13,10 +13,12 @@ from pathlib import Path
 
 from bot.bench.endpoint.direct import run_until_stopped
 from bot.bench.harness import machine
-from bot.bench.harness.bots import BenchFailed
-from bot.bench.harness.page_viewer import VIEW_SECONDS
-from bot.bench.harness.statistics import BOT_ORDER, FigureRow, LoadReport, merge_runs
-from bot.bench.load import (
+from bot.bench.harness.gateway_process import BenchFailed
+from bot.errors import QuestionRefused
+from bot.sim.vllm.server import COUNTING_RULE
+from tests.bench.harness.figures import BOT_ORDER, FigureRow, LoadReport, merge_runs
+from tests.bench.harness.page_viewer import VIEW_SECONDS
+from tests.bench.load import (
     busy_minute,
     concurrency,
     faults,
@@ -27,8 +29,6 @@ from bot.bench.load import (
     startup,
     throughput,
 )
-from bot.errors import QuestionRefused
-from bot.sim.vllm.server import COUNTING_RULE
 
 PrintLine = Callable[[str], None]
 

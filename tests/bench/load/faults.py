@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.bench.harness import workload
-from bot.bench.harness.bots import BenchFailed
-from bot.bench.harness.stage import FIRST_CHAT_ID, PATIENCE_SECONDS, Stage, open_stage
-from bot.bench.harness.statistics import BotName, FigureRow, FigureValue, limit_to, require_answer
+from bot.bench.harness.gateway_process import BenchFailed
 from bot.sim.telegram.server import BotApiFault
 from bot.sim.vllm.server import Brain, ChatRequest, SimulatedEndpoint
+from tests.bench.harness.figures import BotName, FigureRow, FigureValue, limit_to, require_answer
+from tests.bench.harness.stage import FIRST_CHAT_ID, PATIENCE_SECONDS, Stage, open_stage
 
 BOTS: tuple[BotName, ...] = ("memory", "ours")
 RAW_CALL = 'call:clock{place:<|"|>Europe/Paris<|"|>}'

@@ -13,7 +13,7 @@ from typing import Any
 from bot.bench.endpoint.client import BenchTarget
 from bot.bench.endpoint.run import EndpointAddress, open_target
 from bot.bench.harness import machine
-from bot.bench.harness.bots import BenchFailed
+from bot.bench.harness.gateway_process import BenchFailed
 from bot.bench.harness.statistics import median
 from bot.errors import QuestionRefused
 from bot.llm.address_question import ADDRESS, MIN_CHANCE, GroupMessage, describe_message

@@ -6,14 +6,15 @@ import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from bot.bench.harness.stage import FIRST_CHAT_ID, AnswerTimes, Stage, open_stage
-from bot.bench.harness.statistics import FigureRow, limit_to, percentile, require_at_least
+from bot.bench.harness.statistics import percentile
 from bot.bench.harness.workload import ProseBrain
-from bot.bench.load import throughput
-from bot.bench.load.latency import CHATS, PAUSE_SECONDS, SLICE_MESSAGES
 from bot.db.shares import LiveReplica
 from bot.domain import SHARE_COUNT, Lane
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from tests.bench.harness.figures import FigureRow, limit_to, require_at_least
+from tests.bench.harness.stage import FIRST_CHAT_ID, AnswerTimes, Stage, open_stage
+from tests.bench.load import throughput
+from tests.bench.load.latency import CHATS, PAUSE_SECONDS, SLICE_MESSAGES
 
 MAX_EXTRA_MILLISECONDS = 15.0
 MIN_GAIN = 1.5

@@ -11,14 +11,15 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from bot.bench.harness.stage import FIRST_CHAT_ID, AnswerTimes, open_stage
-from bot.bench.harness.statistics import FigureRow, limit_to, percentile
+from bot.bench.harness.statistics import percentile
 from bot.bench.harness.workload import ProseBrain
-from bot.bench.load.latency import CHATS, SLICE_MESSAGES, ask_in_a_row
 from bot.db.migrate import migrate
 from bot.sim.vllm.server import SimulatedEndpoint
 from bot.usage import report_command
 from bot.usage.histogram import bucket_number
+from tests.bench.harness.figures import FigureRow, limit_to
+from tests.bench.harness.stage import FIRST_CHAT_ID, AnswerTimes, open_stage
+from tests.bench.load.latency import CHATS, SLICE_MESSAGES, ask_in_a_row
 from tools.threads import run_in_thread
 
 MODEL_CALLS = 1_000_000
@@ -347,4 +348,4 @@ def _insert_statement(table: str, columns: Columns) -> str:
     numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :last)"
     names = ", ".join(columns)
     values = ", ".join(columns.values())
-    return f"INSERT INTO {table} ({names}) {numbers} SELECT {values} FROM n"  # noqa: S608 - constants only
+    return f"INSERT INTO {table} ({names}) {numbers} SELECT {values} FROM n"

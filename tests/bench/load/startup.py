@@ -5,18 +5,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.bench.harness.stage import Stage, open_stage, open_stages
-from bot.bench.harness.statistics import (
+from bot.bench.harness.statistics import median
+from bot.bench.harness.workload import ProseBrain
+from bot.sim.vllm.server import SimulatedEndpoint
+from tests.bench.harness.figures import (
     BotName,
     FigureRow,
     FigureValue,
     limit_to,
     limit_to_memory_loop,
-    median,
     order_rounds,
 )
-from bot.bench.harness.workload import ProseBrain
-from bot.sim.vllm.server import SimulatedEndpoint
+from tests.bench.harness.stage import Stage, open_stage, open_stages
 
 MAX_START_FACTOR = 1.0
 MAX_ANSWER_FACTOR = 1.5

@@ -5,17 +5,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from bot.bench.harness.stage import AnswerTimes, Stage, open_stages
-from bot.bench.harness.statistics import (
-    BotName,
-    FigureRow,
-    limit_to_memory_loop,
-    median,
-    order_rounds,
-    percentile,
-)
+from bot.bench.harness.statistics import median, percentile
 from bot.bench.harness.workload import ProseBrain
 from bot.sim.vllm.server import SimulatedEndpoint
+from tests.bench.harness.figures import BotName, FigureRow, limit_to_memory_loop, order_rounds
+from tests.bench.harness.stage import AnswerTimes, Stage, open_stages
 
 CHATS = 20
 SLICE_MESSAGES = 5  # that a bot answers before it is another bot's turn

@@ -1,1 +1,0 @@
-"""`bench load`: speed, memory, faults and endurance of the gateway, compared with two baseline bots."""
