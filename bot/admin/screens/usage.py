@@ -134,9 +134,13 @@ def _show_chart(report: UsageReport) -> h.Element:
             title, show_nothing("Nothing was used in this time. Each turn is counted at once.")
         )
     chart = draw_columns(title, [_build_column(group) for group in groups])
-    canvases = [show_swatch("canvas"), " canvases on the left, "]
-    turns = [show_swatch("person"), " turns on the right"]
-    return show_section(title, chart, h.p(".nothing")[canvases, turns])
+    swatches = (
+        show_swatch("canvas"),
+        " canvases on the left, ",
+        show_swatch("person"),
+        " turns on the right",
+    )
+    return show_section(title, chart, h.p(".nothing")[swatches])
 
 
 def _build_column(group: ReportGroup) -> Column:
