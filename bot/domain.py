@@ -47,6 +47,7 @@ NotifyAdmins = Callable[[str, Translatable], Awaitable[None]]
 
 MAX_BLOCK_TIMES: Final = 64  # of one call; servers that send token by token would fill the ledger
 CANVAS_TOKENS: Final = 256  # tokens denoised together
+THINKING_CANVASES: Final = 4  # of the longest thought without an answer
 MAX_CALL_CANVASES: Final = 12  # canvases of a tool call that was cut before: some 12,000 characters
 
 # Lower goes first when seats are short; the endpoint gets the same numbers.

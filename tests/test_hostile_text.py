@@ -45,7 +45,7 @@ from bot.errors import ChangeRefused
 from bot.jobs.times.parser import parse_line, parse_when
 from bot.jobs.times.zones import UnclearTime
 from bot.llm.address_question import describe_message
-from bot.setting_names import list_misspelled_variables
+from bot.settings.names import list_misspelled_variables
 from bot.telegram.commands import sign_in, strangers
 from bot.telegram.delivery.renderer import MAX_DIRECT_CHARS, Snapshot, render_snapshot
 from bot.telegram.formatting.answer_links import mark_sources, may_have_links

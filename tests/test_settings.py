@@ -26,7 +26,6 @@ NAMES_AND_DEFAULTS: dict[str, object] = {
     "ACCESS": "pairing",
     "GUEST_MODE": "off",
     "THINKING": "auto",
-    "THINKING_CANVASES": 4,
     "THINKING_READ": "auto",
     "SUMMARY": "off",
     "WARM_UP": "on",
@@ -43,13 +42,10 @@ NAMES_AND_DEFAULTS: dict[str, object] = {
     "FALLBACK_SEATS": 4,
     "FALLBACK_FOR": "down",
     "TOOLS_DIR": None,
-    "TOOLS_PROMPT_TOKENS": 2000,
     "TOOLS_PRIVATE_HOSTS": frozenset(),
     "SECRETS_KEY": (),
     "APPROVAL_SECONDS": 900,
-    "TURN_CALLS": 16,
     "SEARCH_URL": None,
-    "SEARCH_PROVIDER": "brave",
     "SEARCH_KEY": None,
     "WAITING_MESSAGES": 20,
     "CANVASES_A_DAY": 500,
@@ -59,7 +55,6 @@ NAMES_AND_DEFAULTS: dict[str, object] = {
     "USAGE_SUMMARY": "off",
     "JOBS_PER_PERSON": 20,
     "JOBS_TOTAL": 1000,
-    "JOBS_MINUTES": 5,
     "TIME_ZONE": "UTC",
     "HTTP_PORT": None,
     "HTTP_HOST": "127.0.0.1",
@@ -151,6 +146,18 @@ def test_a_misspelled_name_in_the_file_is_refused(name: str, setting: str) -> No
     Path(".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\n{name}=4\n")
     with pytest.raises(SettingsRefused, match=f"^{name} in .env is no setting. Did you mean {setting}?"):
         load_settings()
+
+
+def test_a_setting_of_an_earlier_version_is_logged_and_ends_no_start(
+    clean: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (clean / ".env").write_text(f"TELEGRAM_TOKEN={TOKEN}\nJOBS_MINUTES=1\n")
+    monkeypatch.setenv("TURN_CALLS", "5")
+    load_settings()
+    assert list_ignored_names(".env") == [
+        "JOBS_MINUTES in .env is no setting",
+        "TURN_CALLS is no setting any more",
+    ]
 
 
 def test_names_of_other_programs_are_not_taken_for_settings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,13 +376,11 @@ def test_an_unknown_time_zone_is_refused_and_a_folder_may_begin_with_a_tilde() -
     assert (settings.time_zone, settings.backup_dir) == ("Europe/Berlin", Path.home() / "backups")
 
 
-@pytest.mark.parametrize(("max_tokens", "canvases"), [(1000, 3 + 12), (2000, 3 + 16)])
+@pytest.mark.parametrize(("max_tokens", "canvases"), [(1000, 4 + 12), (2000, 4 + 16)])
 def test_the_longest_reply_is_a_thought_and_a_call_that_was_cut_before(
     max_tokens: int, canvases: int
 ) -> None:
-    settings = build_settings(
-        telegram_token=TOKEN, prompt_budget=8000, model_max_tokens=max_tokens, thinking_canvases=3
-    )
+    settings = build_settings(telegram_token=TOKEN, prompt_budget=8000, model_max_tokens=max_tokens)
     assert (settings.max_reply_canvases, settings.max_context_tokens) == (canvases, 8000 + canvases * 256)
 
 

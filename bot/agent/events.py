@@ -22,7 +22,6 @@ class TurnLimits:
 
     max_steps: model calls, repeated ones included.
     max_tokens: of one answer.
-    thinking_canvases: canvases that a thought may take before its answer begins.
     may_think: whether thinking may be switched on.
     can_continue: whether an answer cut at its limit is continued, up to `max_canvases`.
     token_budget: estimated tokens that the steps may add to the prompt; None: no bound.
@@ -32,7 +31,6 @@ class TurnLimits:
 
     max_steps: int
     max_tokens: int
-    thinking_canvases: int = 4
     may_think: bool = True
     can_continue: bool = True
     max_canvases: int = 8

@@ -34,7 +34,7 @@ from bot.agent.reply_parser import (
 )
 from bot.agent.token_budget import TokenBudget
 from bot.agent.tool_calls import CallHistory, CheckedCall
-from bot.domain import CANVAS_TOKENS, MAX_CALL_CANVASES, Message, Reply, ToolResult
+from bot.domain import CANVAS_TOKENS, MAX_CALL_CANVASES, THINKING_CANVASES, Message, Reply, ToolResult
 from bot.translations.translator import ENGLISH, Translator
 from tools.base import Tool
 
@@ -184,7 +184,7 @@ class _TurnState:
         elif self._partial_answer is not None:
             canvases = min(canvases, self._limits.max_canvases - self._partial_answer.canvases)
         if self._thinking and self._partial_answer is None:
-            canvases += self._limits.thinking_canvases
+            canvases += THINKING_CANVASES
         return CANVAS_TOKENS * canvases
 
     @property
@@ -192,7 +192,7 @@ class _TurnState:
         # No call follows the last one: it may think as long as its tokens last.
         if not self._thinking or self._partial_answer is not None or self._is_last_step:
             return None
-        return CANVAS_TOKENS * self._limits.thinking_canvases
+        return CANVAS_TOKENS * THINKING_CANVASES
 
     def _on_reply(self, reply: Reply) -> RunTools | TurnResult | None:
         if self._partial_answer is not None:

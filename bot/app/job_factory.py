@@ -60,7 +60,6 @@ async def build_job_components(
     limits = JobLimits(
         max_per_person=settings.jobs_per_person,
         max_total=settings.jobs_total,
-        min_interval_seconds=60 * settings.jobs_minutes,
         default_zone=settings.time_zone if is_zone_known else None,
     )
     return JobComponents(scheduler, UserJobs(database, limits, scheduler.wake), outcomes, sender.wake)

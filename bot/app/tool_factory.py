@@ -49,7 +49,6 @@ class ToolFactory:
         return ToolPolicyDependencies(
             self.approvals,
             self.tool_registry.can_use,
-            self.settings.turn_calls,
             self.tool_registry.is_unavailable,
         )
 

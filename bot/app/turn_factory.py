@@ -224,7 +224,6 @@ class TurnFactory:
             max_steps=settings.turn_steps,
             max_tokens=settings.model_max_tokens,
             thinking=settings.thinking,
-            thinking_canvases=settings.thinking_canvases,
             can_count_tokens=True,
             can_estimate_heavy_work=settings.thinking_read == "auto",
             summaries_enabled=settings.summary == "on",

@@ -65,7 +65,7 @@ DEFAULT_TOOL_SETTINGS = ToolSettings()
 def build_tool_settings(settings: Settings) -> ToolSettings:
     """Build it from the settings; tools take at most half of a small prompt."""
     keys = tuple(key.get_secret_value() for key in settings.secrets_key)
-    max_prompt_tokens = min(settings.tools_prompt_tokens, settings.prompt_budget // 2)
+    max_prompt_tokens = min(DEFAULT_TOOL_SETTINGS.max_prompt_tokens, settings.prompt_budget // 2)
     sign_in_url = LOOPBACK_SIGN_IN_URL
     if settings.public_url is not None:
         sign_in_url = f"{settings.public_url}{SIGN_IN_PATH}"

@@ -225,7 +225,6 @@ class TurnExecution:
         return TurnLimits(
             max_steps=config.max_steps,
             max_tokens=config.max_tokens,
-            thinking_canvases=config.thinking_canvases,
             may_think=turn.may_think,
             can_continue=self._router.route.can_continue,
             token_budget=max(0, int(SAFE_SHARE * turn.tokens_left) - FRAMING_TOKENS),

@@ -22,6 +22,8 @@ from bot.turns.approval_questions import PendingCall, Requester
 from bot.turns.approvals import NO_ADMIN, Approvals
 from tools.base import Tool, hash_tool
 
+MAX_CALLS = 16  # of one turn
+
 NOT_GRANTED = "{} may not be used by this person here; it was not run. Say so: an admin can change that."
 TOO_MANY = (
     "This was not run: no more than {} tool calls may be made for one answer. Say what you found so far."
@@ -42,13 +44,11 @@ class ToolPolicyDependencies:
     """What the policies of all turns share.
 
     `is_granted`: whether a tool (by name) may be used by a person in a chat.
-    `max_calls`: of one turn.
     `is_suspended`: whether a tool is suspended, though a prompt may still name it.
     """
 
     approvals: Approvals
     is_granted: Callable[[str, int, int], bool]
-    max_calls: int
     is_suspended: Callable[[str], bool] = lambda name: False
 
 
@@ -160,8 +160,8 @@ class ToolPolicy:
         question = self._questions_by_call.get((step, checked_call.call.id))
         if question is not None:
             return _judge_answer(question, tool, checked_call)
-        if call_count >= self._dependencies.max_calls:
-            return DenyCall("too_many", TOO_MANY.format(self._dependencies.max_calls))
+        if call_count >= MAX_CALLS:
+            return DenyCall("too_many", TOO_MANY.format(MAX_CALLS))
         verdict = approval_policy.assess(tool, checked_call.arguments, taint_state)
         changes = tool.changes and not tool.rule.only_reads
         if requester.lane.is_guest and (changes or isinstance(verdict, RequireApproval)):

@@ -101,7 +101,6 @@ class TurnConfig:
     max_steps: int
     max_tokens: int
     thinking: ThinkingSetting = "auto"
-    thinking_canvases: int = 4
     can_count_tokens: bool = False
     can_estimate_heavy_work: bool = False
     summaries_enabled: bool = False

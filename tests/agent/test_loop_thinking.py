@@ -47,10 +47,10 @@ def test_a_turn_keeps_the_thinking_decided_for_it():
 
 
 def test_a_thinking_call_gets_canvases_and_a_limit_for_its_thought():
-    limits = TurnLimits(8, 1000, thinking_canvases=3)
+    limits = TurnLimits(8, 1000)
     thinks = expect_model_call(run_loop([make_reply("Hi")], limits, thinking=True)[0])
     plain = expect_model_call(run_loop([make_reply("Hi")], limits)[0])
-    assert (thinks.max_tokens, thinks.max_thinking_tokens) == (1024 + 768, 768)
+    assert (thinks.max_tokens, thinks.max_thinking_tokens) == (1024 + 1024, 1024)
     assert (plain.max_tokens, plain.max_thinking_tokens) == (1024, None)
 
 

@@ -21,7 +21,7 @@ from bot.tool_registry.assembly import SourceTools, assemble
 from bot.tool_registry.registry import ToolRegistry
 from tests.gateway.test_registered_tools import BOB, last_tool_result, offered_names, send_and_wait
 from tests.support.gateway import ADMIN, open_harness, running_gateway
-from tests.support.many_tools import TOOLS_FILE, make_many_tools
+from tests.support.many_tools import make_many_tools, write_tools_file
 from tests.support.turn_harness import ScriptedModel, TurnHarness, hang_forever, make_call, make_reply
 from tools.base import Rule, Tool, ToolContext
 
@@ -39,8 +39,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def folder(tmp_path: Path) -> str:
     tools_dir = tmp_path / "mine"
     tools_dir.mkdir(mode=0o755)
-    (tools_dir / "company.py").write_text(TOOLS_FILE)
-    (tools_dir / "company.py").chmod(0o644)
+    write_tools_file(tools_dir)
     return str(tools_dir)
 
 

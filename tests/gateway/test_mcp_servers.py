@@ -13,6 +13,7 @@ from bot.agent.toolbox import UNDELIVERED
 from bot.http_server import serve
 from bot.sim.gemma.tokens import IMAGE_MARKER
 from tests.support.gateway import ADMIN, running_gateway
+from tests.support.many_tools import write_tools_file
 from tests.support.mcp_http_server import FakeMcpHttpServer
 
 BOB = 8
@@ -88,18 +89,21 @@ PET_CALL = {
 }
 
 
-@pytest.mark.parametrize("prompt_tokens", [2000, 200])
-async def test_a_call_arrives_with_its_types_also_by_use_tool(tmp_path: Path, prompt_tokens: int):
+@pytest.mark.parametrize("has_many", [False, True])
+async def test_a_call_arrives_with_its_types_also_by_use_tool(tmp_path: Path, has_many: bool):
     web = FakeMcpHttpServer(read_only=True)
     web.schemas["echo"] = PETS
     call = f"odd_echo {json.dumps(PET_CALL)}"
     wrong = 'odd_echo {"pet": {"kind": "cat"}}'
-    if prompt_tokens < 1000:
+    tools_dir = tmp_path / "mine"
+    tools_dir.mkdir(mode=0o755)
+    if has_many:
+        write_tools_file(tools_dir)
         call = f"use_tool {json.dumps({'name': 'odd_echo', 'arguments': PET_CALL})}"
         wrong = 'use_tool {"name": "odd_echo", "arguments": {"pet": {"kind": "cat"}}}'
     async with (
         running_gateway(
-            tmp_path, tools_private_hosts="127.0.0.1", thinking="off", tools_prompt_tokens=prompt_tokens
+            tmp_path, tools_private_hosts="127.0.0.1", thinking="off", tools_dir=tools_dir
         ) as gateway,
         serve(web.app) as url,
     ):

@@ -1,6 +1,7 @@
 """Many tools, such as the services of a company have: more than a prompt can name."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from tools.base import Tool, ToolContext
@@ -92,3 +93,10 @@ for thing in {THINGS!r}:
 del one
 '''
 """The same as a file of TOOLS_DIR."""
+
+
+def write_tools_file(folder: Path) -> None:
+    """Write these tools into a folder, to be given as TOOLS_DIR."""
+    file = folder / "company.py"
+    file.write_text(TOOLS_FILE)
+    file.chmod(0o644)

@@ -186,7 +186,6 @@ class TurnHarness:
     admins: list[int] = field(default_factory=list)
     forbidden_tools: set[str] = field(default_factory=set)
     suspended_tools: set[str] = field(default_factory=set)
-    max_calls: int = 16
     approval_seconds: float = 900.0
     woken_lanes: list[Lane] = field(default_factory=list)
     worker_woken: asyncio.Event = field(default_factory=asyncio.Event)
@@ -224,7 +223,7 @@ class TurnHarness:
                 prepare_model=lambda: asyncio.sleep(0),
                 preflight=self.run_preflight,
                 policy_dependencies=ToolPolicyDependencies(
-                    self.approvals, self._is_granted, self.max_calls, self.suspended_tools.__contains__
+                    self.approvals, self._is_granted, self.suspended_tools.__contains__
                 ),
                 turn_seconds=self.turn_seconds,
             ),

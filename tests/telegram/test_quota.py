@@ -106,7 +106,6 @@ async def test_with_plenty_left_nobody_looks_at_each_turn_and_the_limit_holds_al
         "canvases_a_day": "5",
         "turn_steps": 1,
         "model_max_tokens": 256,
-        "thinking_canvases": 1,
     }  # at most three a turn
     async with running_gateway(tmp_path, access="open", **small) as gateway:
         for number in range(1, 4):

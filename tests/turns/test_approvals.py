@@ -20,7 +20,7 @@ from bot.db.tools.approvals import ApprovalAnswer
 from bot.domain import Reply
 from bot.turns.approvals import NO_ADMIN, TOO_LATE
 from bot.turns.tool_executor import NOT_RUN
-from bot.turns.tool_policy import CHANGED, DENIED, EXPIRED, NOBODY, STOPPED, TOO_MANY
+from bot.turns.tool_policy import CHANGED, DENIED, EXPIRED, MAX_CALLS, NOBODY, STOPPED, TOO_MANY
 from tests.support.flaky_database import FlakyDatabase
 from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, make_call, make_reply
 from tools.base import Rule, Tool, tool
@@ -51,6 +51,16 @@ class Bell:
 async def look() -> str:
     """Look."""
     return "seen"
+
+
+@tool
+async def count(number: int) -> str:
+    """Count.
+
+    Args:
+        number: To which.
+    """
+    return str(number)
 
 
 @tool(outside=True, repeatable=True)
@@ -424,14 +434,17 @@ async def test_a_grant_that_ended_meanwhile_ends_the_call(
 
 
 async def test_a_call_beyond_the_limit_of_a_turn_is_refused(database: Database, model: ScriptedModel):
-    harness = TurnHarness(database, model, [listen, look], max_calls=2)
+    harness = TurnHarness(database, model, [count, look])
+    calls = (make_call("count", f'{{"number": {number}}}', str(number)) for number in range(MAX_CALLS))
     model.script = [
-        make_reply("", make_call("look"), make_call("listen", id="b")),
-        make_reply("", make_call("look", id="c")),
+        make_reply("", *calls),
+        make_reply("", make_call("look", id="one more")),
         make_reply("Enough."),
     ]
     await harness.build_runner().run(await harness.new_request("look"))
-    assert (await harness.load_rows(tool_calls, "refusal", "result"))[2] == ("too_many", TOO_MANY.format(2))
+    refusals = await harness.load_rows(tool_calls, "refusal", "result")
+    assert refusals.pop() == ("too_many", TOO_MANY.format(MAX_CALLS))
+    assert {refusal for refusal, _ in refusals} == {None}
 
 
 async def test_a_stop_that_meets_a_turn_about_to_wait_ends_it_and_nobody_is_asked(

@@ -1,7 +1,4 @@
-"""Words in which a wrong setting is refused: its name, what it must be, and an example. Pure.
-
-Apart from the settings, whose list needs a page of its own.
-"""
+"""Words in which a wrong setting is refused: its name, what it must be, and an example. Pure."""
 
 import re
 from collections.abc import Callable, Mapping

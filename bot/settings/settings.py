@@ -11,11 +11,11 @@ from urllib.parse import unquote, urlsplit
 from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from bot.domain import CANVAS_TOKENS, MAX_CALL_CANVASES
+from bot.domain import CANVAS_TOKENS, MAX_CALL_CANVASES, THINKING_CANVASES
 from bot.errors import SettingsRefused
-from bot.setting_errors import describe_refusal
-from bot.setting_names import list_misspelled_variables, list_unknown_in_file
-from bot.setting_types import (
+from bot.settings.errors import describe_refusal
+from bot.settings.names import REMOVED_NAMES, list_misspelled_variables, list_unknown_in_file
+from bot.settings.types import (
     ApiKey,
     BotToken,
     DatabaseAddress,
@@ -125,9 +125,6 @@ class Settings(BaseSettings):
         "auto",
         description="think in turns that need it (auto), in all (on), in none (off); `/think` overrides it",
     )
-    thinking_canvases: int = Field(
-        4, ge=1, le=64, description="longest thought without an answer, in canvases"
-    )
     thinking_read: Annotated[Literal["auto", "off"], Lower] = Field(
         "auto", description="ask the endpoint whether to think when words leave it open (auto: where it can)"
     )
@@ -181,12 +178,6 @@ class Settings(BaseSettings):
         description="a folder with Python files of your own tools; only its owner may write there",
         examples=["my-tools"],
     )
-    tools_prompt_tokens: int = Field(
-        2000,
-        ge=200,
-        le=100_000,
-        description="most prompt tokens spent on tools; the model finds the others by search",
-    )
     tools_private_hosts: Hosts = Field(
         frozenset(),
         description="hosts on private networks that admins' tools may reach, separated by commas",
@@ -200,7 +191,6 @@ class Settings(BaseSettings):
     approval_seconds: float = Field(
         900, gt=0, le=604_800, allow_inf_nan=False, description="seconds until an approval expires, denied"
     )
-    turn_calls: int = Field(16, ge=1, le=1000, description="most tool calls in one turn")
 
     # Web search
 
@@ -209,12 +199,9 @@ class Settings(BaseSettings):
         description="a SearXNG that answers in JSON, to search the web with",
         examples=["http://localhost:8888"],
     )
-    search_provider: Annotated[Literal["brave"], Lower] = Field(
-        "brave", description="the company to search with instead, if SEARCH_KEY is set: brave"
-    )
     search_key: ApiKey | None = Field(
         None,
-        description="your key there; the company then reads the questions",
+        description="instead, a key of Brave Search; the company then reads the questions",
         examples=["a-long-random-word"],
     )
 
@@ -253,9 +240,6 @@ class Settings(BaseSettings):
     jobs_per_person: int = Field(20, ge=0, le=1000, description="most reminders and tasks of one user")
     jobs_total: int = Field(
         1000, ge=0, le=10_000, description="most reminders and tasks of all users together"
-    )
-    jobs_minutes: int = Field(
-        5, ge=1, le=1440, description="shortest interval of a repeating job, in minutes"
     )
     time_zone: TimeZoneName = Field(
         "UTC",
@@ -366,7 +350,7 @@ class Settings(BaseSettings):
     def max_reply_canvases(self) -> int:
         """Canvases of the longest reply: a thought, and a tool call that was cut before."""
         canvases = -(-self.model_max_tokens // CANVAS_TOKENS)
-        return self.thinking_canvases + max(2 * canvases, MAX_CALL_CANVASES)
+        return THINKING_CANVASES + max(2 * canvases, MAX_CALL_CANVASES)
 
     @property
     def max_context_tokens(self) -> int:
@@ -374,7 +358,7 @@ class Settings(BaseSettings):
         return self.prompt_budget + CANVAS_TOKENS * self.max_reply_canvases
 
     def get_search_key(self) -> str | None:
-        """The key of SEARCH_PROVIDER, to be sent to it alone."""
+        """The key of Brave Search, to be sent there alone."""
         if self.search_key is None:
             return None
         return self.search_key.get_secret_value()
@@ -414,7 +398,7 @@ def load_settings(env_file: Path | str | None = ".env", **overrides: Any) -> Set
     if env_file is not None and Path(env_file).name != ".env" and not Path(env_file).exists():
         raise SettingsRefused(f"{env_file} does not exist. `canvasgram setup`, with this option, writes it.")
     try:
-        for unknown in list_unknown_in_file(env_file, _NAMES):
+        for unknown in list_unknown_in_file(env_file, _NAMES | REMOVED_NAMES):
             if unknown.nearest is not None:
                 raise SettingsRefused(
                     f"{unknown.name} in {env_file} is no setting. Did you mean {unknown.nearest}? "
@@ -440,9 +424,11 @@ def build_settings(**values: Any) -> Settings:
 def list_ignored_names(env_file: Path | str | None) -> list[str]:
     """What is set in the file or the environment and is no setting: a sentence each, for the log."""
     unknown_names = list_unknown_in_file(env_file, _NAMES)
-    misspelled = list_misspelled_variables(os.environ, _NAMES)  # noqa: TID251
+    variables = os.environ  # noqa: TID251
+    misspelled = list_misspelled_variables(variables, _NAMES | REMOVED_NAMES)
     return [
         *(f"{unknown.name} in {env_file} is no setting" for unknown in unknown_names),
+        *(f"{name} is no setting any more" for name in sorted(REMOVED_NAMES & variables.keys())),
         *(f"{unknown.name} is no setting; {unknown.nearest} is" for unknown in misspelled),
     ]
 
