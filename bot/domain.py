@@ -18,7 +18,6 @@ ItemShape = Literal[
     "text", "deep", "command", "new", "tap", "stop", "edit", "overflow", "guest", "unaddressed", "other"
 ]
 CallPurpose = Literal["turn", "summary", "task", "warmup", "probe", "bench", "decision", "address"]
-TYPED_READ_PURPOSES: Final = ("decision", "address")  # calls of one step, which cost no canvas
 ResultOutcome = Literal["ok", "error", "refused", "timeout", "interrupted", "unknown"]
 RefusalReason = Literal[
     "arguments",
@@ -45,10 +44,8 @@ PartKind = Literal["text", "photo", "document", "album"]
 NotifyAdmins = Callable[[str, Translatable], Awaitable[None]]
 """Posts a text about a subject to all admins, each in their language; the same text about it only once."""
 
+BRAKE_FINISH_REASON: Final = "brake"  # of a reply that our side cut short
 MAX_BLOCK_TIMES: Final = 64  # of one call; servers that send token by token would fill the ledger
-CANVAS_TOKENS: Final = 256  # tokens denoised together
-THINKING_CANVASES: Final = 4  # of the longest thought without an answer
-MAX_CALL_CANVASES: Final = 12  # canvases of a tool call that was cut before: some 12,000 characters
 
 # Lower goes first when seats are short; the endpoint gets the same numbers.
 PEOPLE_PRIORITY: Final = 0

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from bot.admin.components import TURNS_PATH, build_url, cut, format_duration
 from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell
 from bot.admin.names import name_person
+from bot.canvases import costs_canvases, count_canvases
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
-from bot.domain import CANVAS_TOKENS, TYPED_READ_PURPOSES
 from bot.usage.intervals import INTERVAL_DESCRIPTIONS, INTERVAL_ORDER, column_name
 from bot.usage.refusals import describe_tool_outcome
 from bot.usage.turn_report import ANSWER_LABELS, describe_prompt, format_server_times
@@ -133,11 +133,11 @@ def _output_cell(call: CallStep, count: int | None) -> Cell:
 
 
 def _canvases_cell(call: CallStep) -> Cell:
-    if call.purpose in TYPED_READ_PURPOSES:
+    if not costs_canvases(call.purpose):
         return Cell(0, "–")
     if call.completion_tokens is None:
         return Cell(None)
-    return _output_cell(call, -(-call.completion_tokens // CANVAS_TOKENS))
+    return _output_cell(call, count_canvases(call.completion_tokens))
 
 
 def _build_tool(tool: ToolStep, turn: TurnSteps, names: Mapping[int, str]) -> tuple[Cell, ...]:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 from bot.agent.reply_parser import extract_visible_text, is_blank
 from bot.agent.sanitize import CONTROL_TOKEN
-from bot.domain import CANVAS_TOKENS, Message, Reply
+from bot.canvases import count_canvases
+from bot.domain import Message, Reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,12 @@ class PartialAnswer:
     def extend(self, reply: Reply) -> "PartialAnswer":
         """The answer with a reply to `messages`, which was cut as well."""
         text = (self.text + reply.text).rstrip()
-        return replace(self, text=text, canvases=self.canvases + count_canvases(reply))
+        return replace(self, text=text, canvases=self.canvases + count_answer_canvases(reply))
 
 
 def start_partial_answer(prompt: Sequence[Message], reply: Reply) -> PartialAnswer:
     """The answer that a cut reply to this prompt begins."""
-    return PartialAnswer(tuple(prompt), reply.text.rstrip(), reply.reasoning, count_canvases(reply))
+    return PartialAnswer(tuple(prompt), reply.text.rstrip(), reply.reasoning, count_answer_canvases(reply))
 
 
 def can_send_back(text: str) -> bool:
@@ -54,9 +55,9 @@ def can_send_back(text: str) -> bool:
     return not is_blank(text) and not CONTROL_TOKEN.search(text)
 
 
-def count_canvases(reply: Reply) -> int:
+def count_answer_canvases(reply: Reply) -> int:
     """Canvases the answer in this reply took; what was thought before it does not count."""
     if reply.usage.completion_tokens is None:
         return max(1, reply.blocks)
     answer_tokens = reply.usage.completion_tokens - (reply.usage.reasoning_tokens or 0)
-    return max(1, -(-answer_tokens // CANVAS_TOKENS))
+    return max(1, count_canvases(answer_tokens))

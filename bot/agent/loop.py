@@ -34,7 +34,8 @@ from bot.agent.reply_parser import (
 )
 from bot.agent.token_budget import TokenBudget
 from bot.agent.tool_calls import CallHistory, CheckedCall
-from bot.domain import CANVAS_TOKENS, MAX_CALL_CANVASES, THINKING_CANVASES, Message, Reply, ToolResult
+from bot.canvases import CANVAS_TOKENS, MAX_CALL_CANVASES, THINKING_CANVASES, count_canvases
+from bot.domain import Message, Reply, ToolResult
 from bot.translations.translator import ENGLISH, Translator
 from tools.base import Tool
 
@@ -178,7 +179,7 @@ class _TurnState:
     @property
     def _max_tokens(self) -> int:
         """The limit of this call: whole canvases, for fewer tokens take as long."""
-        canvases = -(-self._limits.max_tokens // CANVAS_TOKENS)
+        canvases = count_canvases(self._limits.max_tokens)
         if self._retry_reason == "cut":
             canvases = max(2 * canvases, MAX_CALL_CANVASES)
         elif self._partial_answer is not None:

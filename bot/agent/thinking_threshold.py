@@ -6,7 +6,7 @@ stays within bounds: where nothing thinks any more, nothing would measure what t
 
 from dataclasses import dataclass
 
-from bot.domain import CANVAS_TOKENS
+from bot.canvases import CANVAS_TOKENS
 
 MIN_THOUGHTS = 12  # fewer say too little about the next ones
 USUAL_SECONDS = 2.0  # of a thought, at which the shipped threshold holds: 300 tokens at 1.7 s a canvas

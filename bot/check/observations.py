@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from bot.domain import CANVAS_TOKENS, ToolCall
+from bot.canvases import CANVAS_TOKENS
+from bot.domain import ToolCall
 
 CallKind = Literal[
     "plain",

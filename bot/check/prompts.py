@@ -8,8 +8,9 @@ from typing import Any, Final
 from PIL import Image as PillowImage
 
 from bot.agent.sanitize import break_control_tokens
+from bot.canvases import CANVAS_TOKENS
 from bot.check.observations import TemplateCase
-from bot.domain import CANVAS_TOKENS, WARMUP_PRIORITY, Image, Message, ModelRequest, ToolCall
+from bot.domain import WARMUP_PRIORITY, Image, Message, ModelRequest, ToolCall
 from bot.llm.dialect import Dialect
 
 LAST_NUMBER: Final = 120  # the numbers up to it fill more than one canvas and less than two

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from bot.canvases import CANVAS_TOKENS
 from bot.check import load_probe, prompts
 from bot.check.client import ProbeClient
 from bot.check.observations import (
@@ -18,7 +19,7 @@ from bot.check.observations import (
     RouteResponse,
     TemplateCase,
 )
-from bot.domain import CANVAS_TOKENS, Message, ModelRequest
+from bot.domain import Message, ModelRequest
 from bot.llm.dialect import PLAIN, VLLM, Dialect
 from bot.llm.server_api import parse_models
 

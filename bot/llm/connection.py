@@ -15,7 +15,7 @@ from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError
 
 from bot.agent.reply_parser import extract_visible_text
 from bot.agent.sanitize import to_sendable
-from bot.domain import ModelRequest, Reply
+from bot.domain import BRAKE_FINISH_REASON, ModelRequest, Reply
 from bot.errors import REFUSING, CallFailed, EndpointAway, EndpointRefused, PromptTooLong
 from bot.llm.diagnostics import is_unsupported_input
 from bot.llm.endpoint_config import CONNECT_SECONDS, EndpointConfig, RouteAnswer
@@ -116,7 +116,7 @@ class EndpointConnection:
                     if accumulator.is_full:
                         return False
                     if max_thinking_tokens is not None and accumulator.has_only_thought(max_thinking_tokens):
-                        accumulator.finish_reason = "brake"
+                        accumulator.finish_reason = BRAKE_FINISH_REASON
                         return False
                 media_type = chunks.response.headers.get("content-type", "nothing").partition(";")[0]
                 if accumulator.finish_reason is None and media_type != "text/event-stream":

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bot.agent.sanitize import to_sendable
-from bot.domain import CANVAS_TOKENS, Reply
+from bot.canvases import CANVAS_TOKENS
+from bot.domain import Reply
 from bot.llm.server_api import ServedModel
 from bot.llm.stream import NO_USAGE
 

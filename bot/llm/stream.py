@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bot.agent.sanitize import to_sendable
-from bot.domain import CANVAS_TOKENS, MAX_BLOCK_TIMES, CallTimes, Reply, ToolCall, Usage
+from bot.canvases import CANVAS_TOKENS
+from bot.domain import MAX_BLOCK_TIMES, CallTimes, Reply, ToolCall, Usage
 
 NO_USAGE = "the server sent no usage"
 CALL_ENDED_EARLY = "the call ended before the server counted"

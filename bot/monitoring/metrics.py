@@ -25,10 +25,10 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import choose_encoder
 
+from bot.canvases import costs_canvases, count_canvases
 from bot.db.maintenance.backup import BackupDirectory
 from bot.db.shares import OwnShares
 from bot.db.usage.ended import INTERVALS, EndedRows, EndedWatcher
-from bot.domain import CANVAS_TOKENS, TYPED_READ_PURPOSES
 
 OTHER_TOOL = "other"  # a tool that was not offered
 _TOKEN_BUCKETS = tuple(4**power for power in range(14))  # as OpenTelemetry advises
@@ -274,8 +274,8 @@ class _CallMetrics:
             self._reasoning.labels(call.model).inc(call.reasoning_tokens)
         if call.completion_tokens is None:
             self._uncounted.labels(call.purpose).inc()
-        elif call.purpose not in TYPED_READ_PURPOSES:
-            self._canvases.labels(call.purpose).inc(-(-call.completion_tokens // CANVAS_TOKENS))
+        elif costs_canvases(call.purpose):
+            self._canvases.labels(call.purpose).inc(count_canvases(call.completion_tokens))
         if call.seat_at is not None and call.ended_at is not None:
             error = "" if call.outcome == "ok" else call.outcome
             self._seconds.labels("chat", call.model, error).observe(call.ended_at - call.seat_at)

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from bot.domain import CANVAS_TOKENS, MAX_CALL_CANVASES, THINKING_CANVASES
+from bot.canvases import CANVAS_TOKENS, MAX_CALL_CANVASES, THINKING_CANVASES, count_canvases
 from bot.errors import SettingsRefused
 from bot.settings.errors import describe_refusal
 from bot.settings.names import REMOVED_NAMES, list_misspelled_variables, list_unknown_in_file
@@ -349,7 +349,7 @@ class Settings(BaseSettings):
     @property
     def max_reply_canvases(self) -> int:
         """Canvases of the longest reply: a thought, and a tool call that was cut before."""
-        canvases = -(-self.model_max_tokens // CANVAS_TOKENS)
+        canvases = count_canvases(self.model_max_tokens)
         return THINKING_CANVASES + max(2 * canvases, MAX_CALL_CANVASES)
 
     @property

@@ -14,17 +14,10 @@ from typing import Final
 
 from bot.agent import prompt
 from bot.agent.toolbox import Toolbox
+from bot.canvases import CANVAS_TOKENS
 from bot.db.conversations.calls import NewCall
 from bot.db.retry import retry_until_available
-from bot.domain import (
-    CANVAS_TOKENS,
-    WARMUP_PRIORITY,
-    LanguageModel,
-    Message,
-    ModelRequest,
-    NotifyAdmins,
-    Reply,
-)
+from bot.domain import WARMUP_PRIORITY, LanguageModel, Message, ModelRequest, NotifyAdmins, Reply
 from bot.errors import CallFailed, EndpointAway, KeyRefused, ServerAway
 from bot.llm import diagnostics, server_api
 from bot.llm.diagnostics import ServerSnapshot

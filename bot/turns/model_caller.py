@@ -13,11 +13,12 @@ from typing import Literal, Protocol
 
 from bot.agent import history
 from bot.agent.events import TurnInterruption
+from bot.canvases import CANVAS_TOKENS
 from bot.db.conversations import calls
 from bot.db.conversations.calls import CallCompletion, NewCall
 from bot.db.retry import retry_until_available
 from bot.domain import (
-    CANVAS_TOKENS,
+    BRAKE_FINISH_REASON,
     CallTimes,
     Channel,
     LanguageModel,
@@ -226,7 +227,7 @@ class ModelCaller:
             case CallFailed():
                 _record_canvases(handle, result.partial)
                 return CallResult(result, CallCompletion(call, result.partial, "failed", str(result)))
-            case Reply(finish_reason=calls.BRAKE_FINISH_REASON):
+            case Reply() if result.finish_reason == BRAKE_FINISH_REASON:
                 closing = CallCompletion(call, result, "cut", "it thought too long without an answer")
             case _:
                 closing = CallCompletion(call, result, "ok")

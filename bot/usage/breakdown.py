@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from bot.canvases import count_canvases
 from bot.db.usage.breakdowns import AccountedTurn, StoredBreakdown, TurnTimestamps
-from bot.domain import CANVAS_TOKENS
 from bot.usage.histogram import bucket_number
 from bot.usage.intervals import (
     INTERVAL_ORDER,
@@ -99,7 +99,7 @@ def unmeasured_seconds(breakdown: StoredBreakdown) -> float:
 def build_turn_breakdown(turn: AccountedTurn) -> TurnBreakdown:
     """The figures of a turn whose breakdown is stored."""
     replies = [call for call in turn.calls if not call.is_reading]
-    canvases = [-(-call.output_tokens // CANVAS_TOKENS) for call in replies if call.output_tokens is not None]
+    canvases = [count_canvases(call.output_tokens) for call in replies if call.output_tokens is not None]
     seconds = ((kind, turn.account.seconds[column_name(kind)]) for kind in INTERVAL_ORDER)
     return TurnBreakdown(
         total_seconds=turn.account.whole,

@@ -6,8 +6,8 @@ A rate is shown only beside the output length it was measured at, and never for 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+from bot.canvases import costs_canvases
 from bot.db.usage.rankings import RankedCall, RankedTurn
-from bot.domain import TYPED_READ_PURPOSES
 from bot.usage.json_records import JsonRecord
 from bot.usage.report import format_local, format_person, format_utc
 from bot.usage.tables import EMPTY_CELL, UNKNOWN, ReportSection, format_seconds
@@ -100,7 +100,7 @@ def format_turn_tokens(turn: RankedTurn) -> tuple[str, str, str, str]:
 def _call_cells(call: RankedCall, names: Mapping[int, str], zone: str) -> tuple[str, ...]:
     rate = tokens_per_second(call)
     is_complete = not call.partial
-    if call.purpose in TYPED_READ_PURPOSES:
+    if not costs_canvases(call.purpose):
         canvases = EMPTY_CELL
     else:
         canvases = _format_count(call.canvases, is_complete=is_complete)

@@ -10,10 +10,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from bot.canvases import CANVAS_TOKENS
 from bot.db.engine import Database
 from bot.db.usage import counter_readings
 from bot.db.usage.counter_readings import CounterReading, CounterTotals, OwnCounts
-from bot.domain import CANVAS_TOKENS, NotifyAdmins
+from bot.domain import NotifyAdmins
 from bot.errors import StoreUnavailable
 from bot.llm import server_api
 from bot.llm.server_api import ServerCounters

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from itertools import pairwise
 
+from bot.canvases import costs_canvases, count_canvases
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps, TurnTakeover
-from bot.domain import CANVAS_TOKENS
 from bot.usage.plain_text import escape_for_terminal
 from bot.usage.refusals import describe_tool_outcome
 from bot.usage.report import format_person, format_utc
@@ -167,7 +167,7 @@ def _format_tokens(call: CallStep) -> str:
         return f"tokens unknown: {escape_for_terminal(call.usage_missing or 'the server did not tell')}"
     inputs = f"{_format_count(call.prompt_tokens)} in, {_format_count(call.cached_tokens)} cached"
     output = _format_count(call.completion_tokens)
-    if call.purpose == "decision":
+    if not costs_canvases(call.purpose):
         return f"{inputs}, {output} out"
     prefix = ""
     if call.usage_partial:
@@ -180,7 +180,7 @@ def _format_tokens(call: CallStep) -> str:
 def _format_canvases(tokens: int | None, prefix: str) -> str:
     if tokens is None:
         return "canvases unknown"
-    count = -(-tokens // CANVAS_TOKENS)
+    count = count_canvases(tokens)
     if count == 1:
         return f"{prefix}1 canvas (estimated)"
     return f"{prefix}{count} canvases (estimated)"

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from bot.canvases import CANVAS_TOKENS
 from bot.db.engine import Database
-from bot.domain import CANVAS_TOKENS, WARMUP_PRIORITY, ModelRequest
+from bot.domain import WARMUP_PRIORITY, ModelRequest
 from bot.errors import EndpointAway, EndpointRefused
 from bot.http_server import serve
 from bot.llm import server_api

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bot.bench.endpoint.result import BenchResult, MeasuredCall
-from bot.domain import CANVAS_TOKENS
+from bot.canvases import CANVAS_TOKENS, count_canvases
 
 FIGURE_INCHES = (9.0, 5.0)
 DOTS_PER_INCH = 150
@@ -35,7 +35,7 @@ def draw_chart(result: BenchResult, file: Path) -> bool:
             )
     longest = max(x for points in points_by_label.values() for x, _ in points)
     if result.canvas_seconds is not None:
-        _draw_curve(axes, result.canvas_seconds, max(MIN_CURVE_CANVASES, -(-longest // CANVAS_TOKENS)))
+        _draw_curve(axes, result.canvas_seconds, max(MIN_CURVE_CANVASES, count_canvases(longest)))
     _draw_frame(axes, result)
     figure.savefig(file, format="png")
     return True
@@ -43,7 +43,7 @@ def draw_chart(result: BenchResult, file: Path) -> bool:
 
 def canvas_rate(canvas_seconds: float, tokens: int) -> float:
     """Tokens a second of an answer of this length, if only its canvases took time."""
-    return tokens / (-(-tokens // CANVAS_TOKENS) * canvas_seconds)
+    return tokens / (count_canvases(tokens) * canvas_seconds)
 
 
 def _draw_curve(axes: Axes, canvas_seconds: float, canvases: int) -> None:

@@ -20,7 +20,7 @@ from bot.bench.endpoint.protocols import (
 )
 from bot.bench.endpoint.result import MeasuredCall, MeasuredRow, ServerCounts, ToolCallScore, Warmth
 from bot.bench.harness.progress import ProgressCallback
-from bot.domain import CANVAS_TOKENS
+from bot.canvases import CANVAS_TOKENS
 from bot.errors import CallFailed, CanvasgramError
 from bot.llm import server_api
 from bot.llm.server_api import ServerCounters

@@ -6,7 +6,7 @@ Pure. The texts are our own; the simulated model of the bench answers them at th
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bot.domain import CANVAS_TOKENS
+from bot.canvases import CANVAS_TOKENS
 
 LONG_TOKENS = 337  # of an answer: four of them came to 1,349 in the published run
 SHORT_TOKENS = 94

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Literal
 
-from bot.domain import CANVAS_TOKENS
+from bot.canvases import count_canvases
 
 STOPPED_BY_HAND = "It was stopped by hand."
 
@@ -44,7 +44,7 @@ class MeasuredCall:
             return self.estimated
         if self.output is None:
             return None
-        return max(1, -(-self.output // CANVAS_TOKENS))
+        return max(1, count_canvases(self.output))
 
     @property
     def seconds_after_first_block(self) -> float | None:

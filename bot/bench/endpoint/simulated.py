@@ -6,7 +6,7 @@ Measuring it shows whether the bench measures correctly, and nothing about any m
 from bot.bench.endpoint.protocols import FIRST_REQUEST, PROTOCOLS, ProtocolPrompt
 from bot.bench.endpoint.tool_calls import TOOL_CALL_CASES
 from bot.bench.harness import workload
-from bot.domain import CANVAS_TOKENS
+from bot.canvases import CANVAS_TOKENS
 from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, Timing, format_thought, format_tool_call
 
 SIMULATED_ADDRESS = "sim"

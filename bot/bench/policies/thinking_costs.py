@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import ceil
 
 from bot.agent import loop
 from bot.agent.events import CallModel, TurnLimits, TurnResult
@@ -19,7 +18,8 @@ from bot.agent.tool_matching.index import ToolIndex, build_index
 from bot.agent.toolbox import Toolbox
 from bot.bench.harness.sample_tools import discover_with_samples
 from bot.bench.harness.workload import write_prose
-from bot.domain import CANVAS_TOKENS, Message, ModelRequest, ToolResult
+from bot.canvases import count_canvases
+from bot.domain import Message, ModelRequest, ToolResult
 from bot.http_server import serve
 from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
@@ -202,7 +202,7 @@ async def _run_policy(
     heavy_numbers = [number for number, turn in enumerate(scripted_turns) if turn.is_heavy]
     cost = PolicyCost(
         policy=name,
-        canvases=sum(map(_count_canvases, log)),
+        canvases=sum(count_canvases(record.completion_tokens) for record in log),
         computed=sum(record.prompt_tokens - record.cached_tokens for record in log),
         prompt=sum(record.prompt_tokens for record in log),
         calls=len(log),
@@ -216,13 +216,11 @@ async def _run_policy(
     return cost, sum(seconds[number] for number in heavy_numbers)
 
 
-def _count_canvases(record: RequestRecord) -> int:
-    return ceil(record.completion_tokens / CANVAS_TOKENS)
-
-
 def _estimate_seconds(record: RequestRecord) -> float:
     prefill_seconds = TIMING.prefill_seconds(record.prompt_tokens - record.cached_tokens)
-    return prefill_seconds + _count_canvases(record) * TIMING.canvas_time(record.prompt_tokens)
+    return prefill_seconds + count_canvases(record.completion_tokens) * TIMING.canvas_time(
+        record.prompt_tokens
+    )
 
 
 def _decide(turn: ScriptedTurn, chat: _ChatState, tool_index: ToolIndex) -> ThinkingDecision:

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from itertools import pairwise
 from statistics import median
 
+from bot.canvases import CANVAS_TOKENS
 from bot.check.findings import Verdict, fail_verdict, pass_verdict, unknown_verdict, warn_verdict
 from bot.check.judges.server import parse_release
 from bot.check.observations import CallKind, Observations, ProbeResponse
 from bot.check.prompts import LAST_NUMBER, MAX_OUTPUT_TOKENS
-from bot.domain import CANVAS_TOKENS
 from bot.llm.diagnostics import TYPED_READS_SINCE
 
 _CACHE_CALLS: Mapping[str, CallKind] = {

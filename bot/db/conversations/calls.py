@@ -15,6 +15,7 @@ from bot.db.portable_sql import ListMembership, upsert
 from bot.db.tables import lanes, model_calls, tool_calls, turns
 from bot.db.transaction import Transaction
 from bot.domain import (
+    BRAKE_FINISH_REASON,
     CallOutcome,
     CallPurpose,
     CallTimes,
@@ -64,7 +65,6 @@ _SELECT_SUCCESSES = (
     .limit(bindparam("row_limit"))
 )
 
-BRAKE_FINISH_REASON = "brake"  # the finish reason of a reply that our side cut short
 
 # Why a call was interrupted that its turn makes again; stored as its error.
 PROCESS_ENDED = "the process ended"

@@ -14,7 +14,7 @@ from bot.db import revisions
 from bot.db.portable_sql import upsert
 from bot.db.tables import limits, model_calls, turns
 from bot.db.transaction import Transaction
-from bot.domain import CANVAS_TOKENS
+from bot.db.usage.ledger_columns import CANVASES, IS_TYPED_READ
 
 EVERYBODY = 0  # all members without a limit of their own
 _LATE_CALL_SECONDS = 86_400  # a turn's last calls, such as a summary, may follow its end
@@ -27,7 +27,7 @@ _TOOK_CANVAS = or_(
 )
 _CANVAS_COST = case(
     (and_(_IS_UNCOUNTED, _TOOK_CANVAS), 1),
-    else_=(model_calls.c.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS,
+    else_=CANVASES,
 )
 
 # The condition on `ended_at` only narrows the search to an index range; the calls' own times decide. A turn
@@ -39,7 +39,7 @@ _SELECT_CANVASES = (
     )
     .select_from(turns.join(model_calls, model_calls.c.turn == turns.c.id))
     .where(or_(turns.c.ended_at >= bindparam("begin") - _LATE_CALL_SECONDS, turns.c.ended_at.is_(None)))
-    .where(model_calls.c.created_at >= bindparam("begin"), model_calls.c.purpose != "decision")
+    .where(model_calls.c.created_at >= bindparam("begin"), ~IS_TYPED_READ)
 )
 _SELECT_CANVASES_OF_PERSON = _SELECT_CANVASES.where(turns.c.person == bindparam("person_id"))
 # The keys of a group's topics are its own and a colon before their numbers: a range of the index on lanes.

@@ -2,12 +2,13 @@
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Table, false, text
 
+from bot.canvases import TYPED_READ_PURPOSES
 from bot.db.tables.base import Id, Integer, Text, filter_rows, metadata
 
 # The few calls that are unusual: a count is unknown, they did not end normally, or they cost no canvas.
 ODD_CALL_SQL = (
     "(prompt_tokens IS NULL OR cached_tokens IS NULL OR completion_tokens IS NULL OR reasoning_tokens IS NULL"
-    " OR usage_partial OR outcome IS NULL OR outcome <> 'ok' OR purpose IN ('decision', 'address')"
+    f" OR usage_partial OR outcome IS NULL OR outcome <> 'ok' OR purpose IN {TYPED_READ_PURPOSES}"
     " OR finish_reason = 'length')"
 )
 

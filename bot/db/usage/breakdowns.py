@@ -24,6 +24,7 @@ from sqlalchemy import (
     update,
 )
 
+from bot.canvases import costs_canvases
 from bot.db.portable_sql import ListMembership, upsert
 from bot.db.tables import accounts, durations, inbox, model_calls, outbox, tool_calls, turns
 from bot.db.transaction import Transaction
@@ -282,5 +283,5 @@ def _to_call_row(row: Row[tuple[object, ...]]) -> ModelCallRow:
         cached_tokens=row.cached_tokens,
         output_tokens=row.completion_tokens,
         partial=row.usage_partial,
-        is_reading=row.purpose == "decision",
+        is_reading=not costs_canvases(row.purpose),
     )

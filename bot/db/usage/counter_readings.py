@@ -11,9 +11,10 @@ from sqlalchemy import ColumnElement, RowMapping, and_, case, func, insert, or_,
 
 from bot.db.tables import model_calls, readings
 from bot.db.transaction import Transaction
+from bot.db.usage.ledger_columns import IS_TYPED_READ
 from bot.db.usage.scope_filters import build_time_filter
 from bot.db.usage.usage_sums import Scope, ServerSums
-from bot.domain import TYPED_READ_PURPOSES
+from bot.domain import BRAKE_FINISH_REASON
 
 # No call runs longer, so the index on `created_at` finds every call that may have ended since some time.
 MAX_CALL_SECONDS = 86_400.0
@@ -84,19 +85,20 @@ async def sum_own_calls(
     tx: Transaction, endpoint: str, *, since: float, until: float, max_reply_tokens: int
 ) -> OwnCounts:
     """Sum our calls that ended after `since` and not after `until`; a reply has at most so many tokens."""
-    is_decision = model_calls.c.purpose.in_(TYPED_READ_PURPOSES)
-    by_server = and_(model_calls.c.finish_reason.is_not(None), model_calls.c.finish_reason != "brake")
+    by_server = and_(
+        model_calls.c.finish_reason.is_not(None), model_calls.c.finish_reason != BRAKE_FINISH_REASON
+    )
     is_counted = model_calls.c.completion_tokens.is_not(None)
     lacks_cached = and_(is_counted, model_calls.c.cached_tokens.is_(None))
     query = select(
-        _sum_where(~is_decision, model_calls.c.prompt_tokens).label("prompt"),
-        _sum_where(~is_decision, model_calls.c.cached_tokens).label("cached"),
-        _sum_where(~is_decision, model_calls.c.completion_tokens).label("generated"),
-        _sum_where(and_(~is_decision, by_server)).label("requests"),
-        _sum_where(and_(~is_decision, ~by_server)).label("aborted"),
-        _sum_where(and_(~is_decision, by_server, ~is_counted)).label("uncounted"),
-        _sum_where(and_(is_decision, model_calls.c.outcome == "ok")).label("decisions"),
-        _sum_where(and_(~is_decision, lacks_cached)).label("without_cached"),
+        _sum_where(~IS_TYPED_READ, model_calls.c.prompt_tokens).label("prompt"),
+        _sum_where(~IS_TYPED_READ, model_calls.c.cached_tokens).label("cached"),
+        _sum_where(~IS_TYPED_READ, model_calls.c.completion_tokens).label("generated"),
+        _sum_where(and_(~IS_TYPED_READ, by_server)).label("requests"),
+        _sum_where(and_(~IS_TYPED_READ, ~by_server)).label("aborted"),
+        _sum_where(and_(~IS_TYPED_READ, by_server, ~is_counted)).label("uncounted"),
+        _sum_where(and_(IS_TYPED_READ, model_calls.c.outcome == "ok")).label("decisions"),
+        _sum_where(and_(~IS_TYPED_READ, lacks_cached)).label("without_cached"),
     ).where(_is_recent(endpoint, since), model_calls.c.ended_at > since, model_calls.c.ended_at <= until)
     sums = (await tx.execute(query)).one()
     still_ran = or_(model_calls.c.outcome.is_(None), model_calls.c.ended_at > until)
@@ -104,7 +106,7 @@ async def sum_own_calls(
         _is_recent(endpoint, since),
         model_calls.c.created_at <= until,
         or_(model_calls.c.ended_at > since, still_ran),
-        or_(still_ran, ~by_server, ~is_counted, model_calls.c.usage_partial, is_decision),
+        or_(still_ran, ~by_server, ~is_counted, model_calls.c.usage_partial, IS_TYPED_READ),
     )
     return OwnCounts(
         prompt=sums.prompt,

@@ -4,8 +4,8 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Text, case, cast, func, literal_column
 
+from bot.canvases import CANVAS_TOKENS, TYPED_READ_PURPOSES
 from bot.db.tables import model_calls, turns
-from bot.domain import CANVAS_TOKENS, TYPED_READ_PURPOSES
 
 _call = model_calls.c
 
@@ -14,7 +14,10 @@ _UNANSWERED_ENDINGS: Final = ("stopped", "edited", "limit")  # as a person or a 
 IS_FAILED_TURN: Final = turns.c.ending.not_in((*ANSWERED_ENDINGS, *_UNANSWERED_ENDINGS))
 
 CANVASES: Final = (_call.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS
+"""Of the output alone: what a typed read writes costs none."""
 IS_TYPED_READ: Final = _call.purpose.in_(TYPED_READ_PURPOSES)
+CANVAS_COST: Final = case((~IS_TYPED_READ, CANVASES))
+"""The canvases of a call; NULL where they are unknown, or it costs none."""
 
 
 def sum_known(column: ColumnElement[Any]) -> ColumnElement[Any]:

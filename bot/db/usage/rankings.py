@@ -11,9 +11,10 @@ from sqlalchemy import ColumnElement, Select, Subquery, and_, case, func, select
 
 from bot.db.tables import accounts, model_calls, tool_calls, turns
 from bot.db.transaction import Transaction
+from bot.db.usage.ledger_columns import CANVAS_COST
 from bot.db.usage.scope_filters import build_call_filter, build_turn_filter, build_turnless_call_filter
 from bot.db.usage.usage_sums import Scope
-from bot.domain import CANVAS_TOKENS, TYPED_READ_PURPOSES, CallOutcome
+from bot.domain import CallOutcome
 
 Sort = Literal["tokens", "input", "cached", "output", "reasoning", "canvases", "seconds", "waited", "when"]
 _call = model_calls.c
@@ -74,8 +75,6 @@ class RankedTurn:
     seconds: float | None
 
 
-_COSTS_CANVASES = _call.purpose.not_in(TYPED_READ_PURPOSES)
-_CANVASES = case((_COSTS_CANVASES, (_call.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS))
 _CALL_SORTS: dict[Sort, ColumnElement[Any]] = {
     "tokens": case(
         (_call.prompt_tokens.is_(None), _call.completion_tokens),
@@ -85,7 +84,7 @@ _CALL_SORTS: dict[Sort, ColumnElement[Any]] = {
     "cached": _call.cached_tokens,
     "output": _call.completion_tokens,
     "reasoning": _call.reasoning_tokens,
-    "canvases": _CANVASES,
+    "canvases": CANVAS_COST,
     "seconds": _call.ended_at - _call.seat_at,
     "waited": _call.seat_at - _call.created_at,
     "when": _call.created_at,
@@ -108,7 +107,7 @@ _CALL_COLUMNS: tuple[ColumnElement[Any], ...] = (
     _call.cached_tokens,
     _call.completion_tokens,
     _call.reasoning_tokens,
-    _CANVASES,
+    CANVAS_COST,
     _call.usage_partial,
     _call.seat_at - _call.created_at,
     _call.ended_at - _call.seat_at,
@@ -182,7 +181,7 @@ def _build_call_sums(scope: Scope) -> Subquery:
             func.sum(_call.cached_tokens).label("cached"),
             func.sum(_call.completion_tokens).label("output"),
             func.sum(_call.reasoning_tokens).label("reasoning"),
-            func.sum(_CANVASES).label("canvases"),
+            func.sum(CANVAS_COST).label("canvases"),
         )
         .where(_call.turn.is_not(None), *build_call_filter(scope))
         .group_by(_call.turn)
@@ -223,7 +222,7 @@ def _select_turns(ids: Sequence[int]) -> Select[Any]:
         func.sum(_call.cached_tokens),
         func.sum(_call.completion_tokens),
         func.sum(_call.reasoning_tokens),
-        func.sum(_CANVASES),
+        func.sum(CANVAS_COST),
         func.count(case((is_counted, 1))) == call_count,
         func.count(_call.cached_tokens) == call_count,
         tool_count,

@@ -11,16 +11,14 @@ from sqlalchemy import ColumnElement, and_, case, func, or_, select
 
 from bot.db.tables import accounts, groups, model_calls, people, turns
 from bot.db.transaction import Transaction
+from bot.db.usage.ledger_columns import CANVAS_COST, IS_TYPED_READ
 from bot.db.usage.scope_filters import build_turn_filter
 from bot.db.usage.turn_steps import load_breakdown
 from bot.db.usage.usage_sums import Scope
-from bot.domain import CANVAS_TOKENS, TYPED_READ_PURPOSES, CallOutcome, CallPurpose, EndpointRole, Lane
+from bot.domain import CallOutcome, CallPurpose, EndpointRole, Lane
 
-_CANVASES = (model_calls.c.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS
-# It has no row of a seat, and costs no canvas.
-_IS_TYPED_READ = model_calls.c.purpose.in_(TYPED_READ_PURPOSES)
-_CALL_BEGAN_AT = case((_IS_TYPED_READ, model_calls.c.created_at), else_=model_calls.c.seat_at)
-_CANVAS_COST = case((~_IS_TYPED_READ, _CANVASES))
+# A typed read has no row of a seat.
+_CALL_BEGAN_AT = case((IS_TYPED_READ, model_calls.c.created_at), else_=model_calls.c.seat_at)
 
 _IS_PARTLY_UNKNOWN = or_(
     model_calls.c.prompt_tokens.is_(None),
@@ -31,7 +29,7 @@ _CALL_SUM_COLUMNS = (
     func.count(model_calls.c.id).label("calls"),
     func.sum(model_calls.c.prompt_tokens).label("inputs"),
     func.sum(model_calls.c.completion_tokens).label("outputs"),
-    func.sum(_CANVAS_COST).label("canvases"),
+    func.sum(CANVAS_COST).label("canvases"),
     func.sum(case((_IS_PARTLY_UNKNOWN, 1), else_=0)).label("gaps"),
 )
 _TURN_SECONDS = func.coalesce(accounts.c.whole, turns.c.ended_at - turns.c.received_at)
@@ -162,7 +160,7 @@ async def load_details(tx: Transaction, lane: Lane, turn: int) -> TurnSpending |
         model_calls.c.thinking,
         model_calls.c.prompt_tokens,
         model_calls.c.cached_tokens,
-        _CANVAS_COST.label("canvases"),
+        CANVAS_COST.label("canvases"),
         (model_calls.c.ended_at - _CALL_BEGAN_AT).label("seconds"),
         (model_calls.c.seat_at - model_calls.c.created_at).label("waited"),
         model_calls.c.outcome,

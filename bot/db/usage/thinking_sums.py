@@ -11,14 +11,12 @@ from sqlalchemy import and_, case, func, select
 
 from bot.db.tables import accounts, model_calls, turns
 from bot.db.transaction import Transaction
+from bot.db.usage.ledger_columns import CANVAS_COST, IS_TYPED_READ, sum_known
 from bot.db.usage.scope_filters import build_calling_turn_filter
 from bot.db.usage.usage_sums import Scope
-from bot.domain import CANVAS_TOKENS
 
 _call = model_calls.c
 _turn = turns.c
-_IS_READ = _call.purpose == "decision"  # a typed read of one step, which costs no canvas
-_CANVASES = (_call.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS
 _IS_PARTLY_COUNTED = and_(_call.usage_partial, _call.completion_tokens.is_not(None))
 _SECONDS = func.coalesce(accounts.c.whole, _turn.ended_at - _turn.received_at)
 _TURN_SUMS = (
@@ -28,14 +26,14 @@ _TURN_SUMS = (
     func.coalesce(func.sum(_SECONDS), 0.0),
 )
 _CALL_SUMS = (
-    func.count(case((~_IS_READ, 1))),
-    func.count(case((~_IS_READ, _call.completion_tokens))),
-    func.count(case((and_(~_IS_READ, _IS_PARTLY_COUNTED), 1))),
-    func.coalesce(func.sum(case((~_IS_READ, _CANVASES))), 0),
+    func.count(case((~IS_TYPED_READ, 1))),
+    func.count(case((~IS_TYPED_READ, _call.completion_tokens))),
+    func.count(case((and_(~IS_TYPED_READ, _IS_PARTLY_COUNTED), 1))),
+    sum_known(CANVAS_COST),
     func.coalesce(func.sum(_call.reasoning_tokens), 0),
-    func.count(case((and_(~_IS_READ, _call.reasoning_tokens.is_(None)), 1))),
-    func.count(case((_IS_READ, 1))),
-    func.coalesce(func.sum(case((_IS_READ, _call.ended_at - _call.created_at))), 0.0),
+    func.count(case((and_(~IS_TYPED_READ, _call.reasoning_tokens.is_(None)), 1))),
+    func.count(case((IS_TYPED_READ, 1))),
+    func.coalesce(func.sum(case((IS_TYPED_READ, _call.ended_at - _call.created_at))), 0.0),
 )
 _NO_CALLS = (0, 0, 0, 0, 0, 0, 0, 0.0)
 

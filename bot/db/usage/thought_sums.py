@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import case, func, select
 
-from bot.db.conversations.calls import BRAKE_FINISH_REASON
 from bot.db.tables import model_calls
 from bot.db.transaction import Transaction
-from bot.domain import CANVAS_TOKENS
+from bot.db.usage.ledger_columns import CANVASES
+from bot.domain import BRAKE_FINISH_REASON
 
 MAX_THOUGHTS = 50
 MAX_CALLS = 1000  # calls that are looked through, the newest
@@ -21,7 +21,7 @@ _THOUGHT_TOKENS = func.coalesce(
 _RECENT_THOUGHTS = (
     select(
         _THOUGHT_TOKENS.label("tokens"),
-        ((_call.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS).label("canvases"),
+        CANVASES.label("canvases"),
         (_call.ended_at - _call.seat_at).label("seconds"),
     )
     .where(

@@ -6,7 +6,8 @@ Each sum comes with the number of values that were known, so that unknown is nev
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from bot.domain import CANVAS_TOKENS, CallPurpose, EndpointRole
+from bot.canvases import CANVAS_TOKENS
+from bot.domain import CallPurpose, EndpointRole
 
 DAY_SECONDS = 86_400
 HOUR_SECONDS = 3_600

@@ -7,6 +7,7 @@ least". There is no rate: seconds and counts say enough.
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
+from bot.canvases import costs_canvases
 from bot.db.usage.spending import (
     CallSpending,
     NewestTurn,
@@ -254,7 +255,7 @@ def _format_count(number: int | None, sums: SpendingSums) -> str:
 
 def format_details(translate: Translator, turn: TurnSpending) -> str:
     """Format the details of an ended turn: thinking and why, tools, each model call, the model."""
-    calls = [call for call in turn.calls if call.purpose != "decision"]
+    calls = [call for call in turn.calls if costs_canvases(call.purpose)]
     lines = [
         translate("Turn {number}: {time}", number=turn.id, time=format_seconds(translate, turn.seconds)),
         translate("Thinking: {mode}", mode=translate(_ON_OFF[turn.thinking])),
@@ -263,7 +264,7 @@ def format_details(translate: Translator, turn: TurnSpending) -> str:
     ]
     lines += islice(_format_changes(translate, turn.thinking, calls), MAX_LISTED_CALLS)
     for call in turn.calls:
-        if call.purpose == "decision":
+        if not costs_canvases(call.purpose):
             lines += _format_decision_read(translate, call)
     heading = _CALLS_HEADING if calls else _NO_CALLS
     lines.append(translate(heading))

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given, settings, strategies
 
+from bot.canvases import TYPED_READ_PURPOSES
 from bot.db.engine import Database, open_database
 from bot.db.tables import readings
 from bot.db.tools import approvals
@@ -24,7 +25,7 @@ from bot.db.usage.usage_sums import (
     ToolSums,
     TurnSums,
 )
-from bot.domain import TYPED_READ_PURPOSES, Lane
+from bot.domain import Lane
 from tests.support.empty_database import place_empty_database
 from tests.support.usage_rows import NOON, UsageRows
 

@@ -1,0 +1,23 @@
+"""What a canvas is, and which calls of the model cost some; bot.db.usage.ledger_columns says it in SQL.
+
+The model denoises CANVAS_TOKENS tokens together, so that a reply costs whole canvases. What a reply took is
+an estimate from its output tokens: no server tells the number.
+"""
+
+from typing import Final
+
+CANVAS_TOKENS: Final = 256
+THINKING_CANVASES: Final = 4  # of the longest thought without an answer
+MAX_CALL_CANVASES: Final = 12  # of a tool call that was cut before: some 12,000 characters
+TYPED_READ_PURPOSES: Final = ("decision", "address")
+"""The purposes of calls that read probabilities in one step, and denoise nothing."""
+
+
+def count_canvases(tokens: int) -> int:
+    """How many canvases so many output tokens take."""
+    return -(-tokens // CANVAS_TOKENS)
+
+
+def costs_canvases(purpose: str) -> bool:
+    """Whether calls for this purpose cost canvases."""
+    return purpose not in TYPED_READ_PURPOSES
