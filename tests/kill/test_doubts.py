@@ -55,7 +55,7 @@ async def test_a_reminder_whose_question_is_lost_too_is_asked_about_after_a_rest
     await greet(environment, CHAT)
     outage = environment.api.inject_fault(BotApiFault.drop(), "sendMessage", chat_id=CHAT, times=None)
     add_due_job(environment, CHAT, "reminder", "tea")
-    await environment.until(lambda: outage.hit_count >= 3)
+    await environment.until(lambda: outage.hit_count >= 2)
     await environment.gateway.kill()
     outage.lift()
     await environment.gateway.start()
