@@ -44,6 +44,9 @@ PartKind = Literal["text", "photo", "document", "album"]
 NotifyAdmins = Callable[[str, Translatable], Awaitable[None]]
 """Posts a text about a subject to all admins, each in their language; the same text about it only once."""
 
+DAY_SECONDS: Final = 86_400
+MAX_TURN_SECONDS: Final = DAY_SECONDS
+"""No turn works longer, and no call takes longer with its wait: searches in the ledger rely on it."""
 BRAKE_FINISH_REASON: Final = "brake"  # of a reply that our side cut short
 MAX_BLOCK_TIMES: Final = 64  # of one call; servers that send token by token would fill the ledger
 

@@ -62,13 +62,6 @@ def format_duration(seconds: float) -> str:
     return f"{hours // 24} days"
 
 
-def format_count(count: float | None) -> str:
-    """A figure with separators; unknown is said, and never 0."""
-    if count is None:
-        return UNKNOWN
-    return f"{count:,}"
-
-
 def show_figures(*figures: h.Element) -> h.Element:
     """A row of figures."""
     return h.dl(".figures")[figures]

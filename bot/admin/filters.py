@@ -10,9 +10,8 @@ from typing import get_args
 from zoneinfo import ZoneInfo
 
 from bot.db.usage.usage_sums import Scope
-from bot.domain import CallPurpose, EndpointRole
+from bot.domain import DAY_SECONDS, CallPurpose, EndpointRole
 from bot.errors import QuestionRefused
-from bot.usage.breakdown import DAY_SECONDS
 from bot.usage.query_args import parse_choice, parse_scope, parse_time
 
 PERIODS = {"24h": "24 hours", "7d": "7 days", "30d": "30 days", "90d": "90 days"}

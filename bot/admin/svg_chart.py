@@ -7,6 +7,8 @@ from typing import Literal
 
 import htpy as h
 
+from bot.domain import DAY_SECONDS
+
 MAX_SHAPES = 200
 LABEL_WIDTH = 150
 WIDTH = 1000
@@ -77,7 +79,7 @@ def choose_step(seconds: float) -> float:
     for step in _STEPS:
         if seconds / step <= _MAX_TICKS:
             return step
-    return math.ceil(seconds / _MAX_TICKS / 86_400) * 86_400
+    return math.ceil(seconds / _MAX_TICKS / DAY_SECONDS) * DAY_SECONDS
 
 
 def draw_chart(

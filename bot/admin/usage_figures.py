@@ -9,7 +9,6 @@ import htpy as h
 from bot.admin.components import (
     TURNS_PATH,
     build_url,
-    format_count,
     format_duration,
     show_figure,
     show_figures,
@@ -19,7 +18,7 @@ from bot.admin.filters import Filters
 from bot.admin.page_request import PageRequest
 from bot.db.usage.usage_sums import BreakdownColumn, CallSums
 from bot.usage.report import UsageReport
-from bot.usage.tables import format_at_least
+from bot.usage.tables import format_at_least, format_count
 
 UNKNOWN_CALL_FILTERS = MappingProxyType({"unknown": "output"})
 """The turns whose calls `count_unknown` counts."""

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 
 from bot.domain import Lane
 
+PEER_SECONDS = 11.0
+"""After so long a peer that is gone without a word is noticed, here and at the server, which then frees its
+locks."""
 _CONFIRMED_SECONDS = 3.0  # several looks; a server that is gone without a word frees no lock within it
 
 _current_hold: ContextVar["ShareHold | None"] = ContextVar("hold", default=None)

@@ -19,12 +19,11 @@ from bot.db.maintenance.backup import BackupDirectory
 from bot.db.queues import inbox, jobs, outbox
 from bot.db.queues.system_jobs import find_moments_around, list_statuses
 from bot.db.sqlite import migrate
-from bot.domain import InboxItem, Lane, Part
+from bot.domain import DAY_SECONDS, InboxItem, Lane, Part
 from bot.errors import JobFailed
 from bot.translations.translator import load_translator, match_language, translatable
 from tools.threads import run_in_thread
 
-DAY_SECONDS = 86_400
 MAX_COPY_DAYS = 30  # the longest that a copy of the database is kept
 LEAP_DAYS = 3  # a running gateway stores something every hour
 LEAP_WAIT_DAYS = 2

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from bot.db import share_holds
 from bot.db.engine import Database
-from bot.db.shares import LockHolders, OwnShares, ShareHold
+from bot.db.shares import PEER_SECONDS, LockHolders, OwnShares, ShareHold
 from bot.db.transaction import Transaction
 from bot.errors import SettingsRefused, ShareLost, StoreUnavailable
 from bot.replicas.agreement import BOT, ReplicaIdentity, find_differences
@@ -26,7 +26,7 @@ LOOK_SECONDS = 0.25  # between looks at who holds what, each of 0.2 ms: a dead r
 LOOK_ALONE_SECONDS = 1.0  # while there is no other replica; one that comes waits so long for its part
 _LOOKS_UNTIL_ALONE = 8  # whatever a replica left behind has been taken over by then
 RECONNECT_SECONDS = 0.25
-LEADING_SECONDS = 11.0  # without a look; then another may lead, and two that poll hinder each other
+LEADING_SECONDS = PEER_SECONDS  # without a look; then another may lead, and two that poll hinder each other
 
 log = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, fie
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bot.canvases import CANVAS_TOKENS, MAX_CALL_CANVASES, THINKING_CANVASES, count_canvases
+from bot.domain import MAX_TURN_SECONDS
 from bot.errors import SettingsRefused
 from bot.settings.errors import describe_refusal
 from bot.settings.names import REMOVED_NAMES, list_misspelled_variables, list_unknown_in_file
@@ -85,7 +86,11 @@ class Settings(BaseSettings):
         description="longest reply of one model call, in tokens; a tool call that was cut gets 3,072 or more",
     )
     model_wait: float = Field(
-        600, ge=0, le=86_400, allow_inf_nan=False, description="seconds to wait for an endpoint that is down"
+        600,
+        ge=0,
+        le=MAX_TURN_SECONDS,
+        allow_inf_nan=False,
+        description="seconds to wait for an endpoint that is down",
     )
 
     model_metrics_urls: ServerAddresses = Field(
@@ -136,7 +141,11 @@ class Settings(BaseSettings):
     )
     turn_steps: int = Field(8, ge=1, le=100, description="most model calls in one turn")
     turn_seconds: float = Field(
-        300, gt=0, le=86_400, allow_inf_nan=False, description="longest work on one turn, in seconds"
+        300,
+        gt=0,
+        le=MAX_TURN_SECONDS,
+        allow_inf_nan=False,
+        description="longest work on one turn, in seconds",
     )
     prompt_budget: int = Field(8000, ge=2000, le=262_144, description="largest prompt, in tokens")
     turn_images: int = Field(4, ge=0, le=16, description="most images the model sees in one turn")

@@ -18,7 +18,7 @@ from bot.domain import CallTimes, LanguageModel, ModelRequest, Reply, Usage
 from bot.errors import CallFailed, EndpointAway, StoreUnavailable
 from bot.llm.typed_reads import TypedReading
 
-MAX_CALL_SECONDS = 300.0  # seconds one of the gateway's own calls may hold its seat
+OWN_CALL_SECONDS = 300.0  # seconds one of the gateway's own calls may hold its seat
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class CallLedger:
         database: Database,
         *,
         shutdown_seconds: float,
-        max_call_seconds: float = MAX_CALL_SECONDS,
+        max_call_seconds: float = OWN_CALL_SECONDS,
         life: int | None = None,
     ) -> None:
         self._database = database

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from bot.canvases import count_canvases
 from bot.db.usage.breakdowns import AccountedTurn, StoredBreakdown, TurnTimestamps
+from bot.domain import DAY_SECONDS
 from bot.usage.histogram import bucket_number
 from bot.usage.intervals import (
     INTERVAL_ORDER,
@@ -18,8 +19,6 @@ from bot.usage.intervals import (
     sum_by_kind,
     to_exclusive_spans,
 )
-
-DAY_SECONDS = 86_400
 
 
 @dataclass(frozen=True, slots=True)

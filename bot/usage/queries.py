@@ -13,7 +13,6 @@ from bot.db.transaction import Transaction
 from bot.db.usage import counter_readings, report_sums, tool_sums
 from bot.db.usage.thinking_sums import ThinkingSums, sum_by_thinking
 from bot.db.usage.usage_sums import (
-    DAY_SECONDS,
     ApprovalSums,
     BreakdownColumn,
     CallSums,
@@ -26,6 +25,7 @@ from bot.db.usage.usage_sums import (
     TurnSums,
 )
 from bot.db.usage.verdict_sums import VerdictSums, sum_verdicts
+from bot.domain import DAY_SECONDS
 from bot.usage.histogram import MIN_SECONDS, bucket_number
 from bot.usage.report import (
     INTERVAL_COLUMNS,

@@ -11,8 +11,8 @@ from typing import TypeVar, get_args
 from zoneinfo import ZoneInfo
 
 from bot.db.usage.rankings import Sort
-from bot.db.usage.usage_sums import DAY_SECONDS, Scope
-from bot.domain import CallPurpose, EndpointRole
+from bot.db.usage.usage_sums import Scope
+from bot.domain import DAY_SECONDS, CallPurpose, EndpointRole
 from bot.errors import QuestionRefused
 from bot.usage.report import Grouping, start_of_day
 

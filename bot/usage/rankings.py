@@ -10,7 +10,7 @@ from bot.canvases import costs_canvases
 from bot.db.usage.rankings import RankedCall, RankedTurn
 from bot.usage.json_records import JsonRecord
 from bot.usage.report import format_local, format_person, format_utc
-from bot.usage.tables import EMPTY_CELL, UNKNOWN, ReportSection, format_seconds
+from bot.usage.tables import EMPTY_CELL, ReportSection, format_count, format_seconds
 
 _TURN_COLUMNS = (
     *("turn", "when ({zone})", "chat", "user", "thinking", "calls", "tools"),
@@ -79,8 +79,8 @@ def _turn_cells(turn: RankedTurn, names: Mapping[int, str], zone: str) -> tuple[
         f"{turn.calls}",
         f"{turn.tools}",
         *format_turn_tokens(turn),
-        _format_optional_seconds(turn.waited),
-        _format_optional_seconds(turn.seconds),
+        format_seconds(turn.waited),
+        format_seconds(turn.seconds),
         turn.ending or "running",
     )
 
@@ -90,10 +90,10 @@ def format_turn_tokens(turn: RankedTurn) -> tuple[str, str, str, str]:
     if not turn.calls:
         return ("0", "0", "0", "0")
     return (
-        _format_count(turn.input, is_complete=turn.counted),
-        _format_count(turn.cached, is_complete=turn.counted and turn.cached_counted),
-        _format_count(turn.output, is_complete=turn.counted),
-        _format_count(turn.canvases, is_complete=turn.counted),
+        format_count(turn.input, is_complete=turn.counted),
+        format_count(turn.cached, is_complete=turn.counted and turn.cached_counted),
+        format_count(turn.output, is_complete=turn.counted),
+        format_count(turn.canvases, is_complete=turn.counted),
     )
 
 
@@ -103,7 +103,7 @@ def _call_cells(call: RankedCall, names: Mapping[int, str], zone: str) -> tuple[
     if not costs_canvases(call.purpose):
         canvases = EMPTY_CELL
     else:
-        canvases = _format_count(call.canvases, is_complete=is_complete)
+        canvases = format_count(call.canvases, is_complete=is_complete)
     return (
         f"{call.call}",
         str(call.turn or EMPTY_CELL),
@@ -113,13 +113,13 @@ def _call_cells(call: RankedCall, names: Mapping[int, str], zone: str) -> tuple[
         call.again or "",
         call.model,
         _format_yes_no(call.thinking),
-        _format_count(call.input),
-        _format_count(call.cached),
-        _format_count(call.output, is_complete=is_complete),
-        _format_count(call.reasoning, is_complete=is_complete),
+        format_count(call.input),
+        format_count(call.cached),
+        format_count(call.output, is_complete=is_complete),
+        format_count(call.reasoning, is_complete=is_complete),
         canvases,
-        _format_optional_seconds(call.waited),
-        _format_optional_seconds(call.seconds),
+        format_seconds(call.waited),
+        format_seconds(call.seconds),
         EMPTY_CELL if rate is None else f"{rate:,.1f}",
         call.outcome or "running",
     )
@@ -127,17 +127,3 @@ def _call_cells(call: RankedCall, names: Mapping[int, str], zone: str) -> tuple[
 
 def _format_yes_no(value: bool) -> str:
     return "yes" if value else "no"
-
-
-def _format_count(number: int | None, *, is_complete: bool = True) -> str:
-    if number is None:
-        return UNKNOWN
-    if is_complete:
-        return f"{number:,}"
-    return f"≥ {number:,}"
-
-
-def _format_optional_seconds(value: float | None) -> str:
-    if value is None:
-        return UNKNOWN
-    return format_seconds(value)

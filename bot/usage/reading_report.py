@@ -6,7 +6,7 @@ from dataclasses import asdict
 from bot.db.usage.counter_readings import CounterReading
 from bot.usage.json_records import JsonRecord
 from bot.usage.report import format_local, format_utc
-from bot.usage.tables import EMPTY_CELL, ReportSection
+from bot.usage.tables import EMPTY_CELL, ReportSection, format_count
 
 TITLE = "Readings of the endpoint's counters, server / ours"
 _COLUMNS = ("input", "cached", "output", "requests", "gap", "cause")
@@ -45,10 +45,4 @@ def _build_cells(reading: CounterReading) -> tuple[str, ...]:
 def _format_pair(server_count: int | None, own_count: int | None) -> str:
     if server_count is None and own_count is None:
         return EMPTY_CELL
-    return f"{_format_count(server_count)} / {_format_count(own_count)}"
-
-
-def _format_count(count: int | None) -> str:
-    if count is None:
-        return "unknown"
-    return f"{count:,}"
+    return f"{format_count(server_count)} / {format_count(own_count)}"

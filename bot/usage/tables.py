@@ -106,8 +106,19 @@ def format_share(part: int, total: int) -> str:
     return UNKNOWN
 
 
-def format_seconds(value: float) -> str:
+def format_count(count: float | None, *, is_complete: bool = True) -> str:
+    """A figure with separators; unknown is said, and never 0; one that is not complete is a lower bound."""
+    if count is None:
+        return UNKNOWN
+    if is_complete:
+        return f"{count:,}"
+    return f"≥ {count:,}"
+
+
+def format_seconds(value: float | None) -> str:
     """Seconds with as many decimal places as matter."""
+    if value is None:
+        return UNKNOWN
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     if abs(value) >= 100:

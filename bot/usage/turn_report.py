@@ -13,7 +13,7 @@ from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps, Tur
 from bot.usage.plain_text import escape_for_terminal
 from bot.usage.refusals import describe_tool_outcome
 from bot.usage.report import format_person, format_utc
-from bot.usage.tables import INTERVAL_NAMES, format_seconds
+from bot.usage.tables import INTERVAL_NAMES, format_count, format_seconds
 
 TEXTS_SHOWN_NOTICE = (
     "Texts are shown: what people, the model and tools wrote stands below. That it was read stands in"
@@ -165,14 +165,14 @@ def format_server_times(server_ms: str) -> str:
 def _format_tokens(call: CallStep) -> str:
     if call.prompt_tokens is None and call.completion_tokens is None:
         return f"tokens unknown: {escape_for_terminal(call.usage_missing or 'the server did not tell')}"
-    inputs = f"{_format_count(call.prompt_tokens)} in, {_format_count(call.cached_tokens)} cached"
-    output = _format_count(call.completion_tokens)
+    inputs = f"{format_count(call.prompt_tokens)} in, {format_count(call.cached_tokens)} cached"
+    output = format_count(call.completion_tokens)
     if not costs_canvases(call.purpose):
         return f"{inputs}, {output} out"
     prefix = ""
     if call.usage_partial:
         prefix = "≥ "
-    reasoning = _format_count(call.reasoning_tokens)
+    reasoning = format_count(call.reasoning_tokens)
     canvases = _format_canvases(call.completion_tokens, prefix)
     return f"{inputs}, {prefix}{output} out, {prefix}{reasoning} of them thought, {canvases}"
 
@@ -184,12 +184,6 @@ def _format_canvases(tokens: int | None, prefix: str) -> str:
     if count == 1:
         return f"{prefix}1 canvas (estimated)"
     return f"{prefix}{count} canvases (estimated)"
-
-
-def _format_count(number: int | None) -> str:
-    if number is None:
-        return "unknown"
-    return f"{number:,}"
 
 
 def _tool_events(tool: ToolStep) -> Iterator[tuple[float, str]]:

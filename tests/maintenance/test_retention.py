@@ -29,10 +29,9 @@ from bot.db.tables import (
     turns,
 )
 from bot.db.tables import jobs as job_rows
-from bot.domain import Lane
+from bot.domain import DAY_SECONDS, Lane
 from bot.errors import JobFailed
 from bot.maintenance.retention import (
-    DAY_SECONDS,
     FORGOTTEN_TEXT,
     POLL_SECONDS,
     ForgetChatRunner,

@@ -4,7 +4,7 @@ from typing import Any
 
 from bot.db.engine import Database
 from bot.db.tables import accounts, durations, model_calls, tool_calls, turns
-from bot.db.usage.usage_sums import DAY_SECONDS
+from bot.domain import DAY_SECONDS
 
 NOON = 20_000 * DAY_SECONDS + DAY_SECONDS / 2  # epoch seconds, in the middle of 2024-10-04
 INTERVALS = (

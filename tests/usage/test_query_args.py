@@ -4,7 +4,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from bot.db.usage.usage_sums import DAY_SECONDS, Scope
+from bot.db.usage.usage_sums import Scope
+from bot.domain import DAY_SECONDS
 from bot.errors import QuestionRefused
 from bot.usage.query_args import GROUPINGS, parse_choice, parse_scope, parse_time, parse_turn_id
 

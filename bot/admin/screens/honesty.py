@@ -8,7 +8,6 @@ from bot.admin.components import (
     TURNS_PATH,
     UNKNOWN,
     build_url,
-    format_count,
     format_duration,
     show_figure,
     show_figures,
@@ -46,6 +45,7 @@ from bot.errors import QuestionRefused
 from bot.maintenance.backup import build_backup_directory
 from bot.settings import Settings
 from bot.usage.reconcile import SUMS_AGREE
+from bot.usage.tables import format_count
 from tools.threads import run_in_thread
 
 NEWEST_ROWS = 10  # of a list that has a page of its own

@@ -15,9 +15,9 @@ from bot.db.portable_sql import upsert
 from bot.db.tables import limits, model_calls, turns
 from bot.db.transaction import Transaction
 from bot.db.usage.ledger_columns import CANVASES, IS_TYPED_READ
+from bot.domain import MAX_TURN_SECONDS
 
 EVERYBODY = 0  # all members without a limit of their own
-_LATE_CALL_SECONDS = 86_400  # a turn's last calls, such as a summary, may follow its end
 
 # Blocks are no canvases where a server sends text token by token.
 _IS_UNCOUNTED = model_calls.c.completion_tokens.is_(None)
@@ -31,14 +31,14 @@ _CANVAS_COST = case(
 )
 
 # The condition on `ended_at` only narrows the search to an index range; the calls' own times decide. A turn
-# may last for days: it waits for an approval, or the gateway was off.
+# may last for days: it waits for an approval, or the gateway was off. Its last calls may follow its end.
 _SELECT_CANVASES = (
     select(
         func.coalesce(func.sum(_CANVAS_COST), 0).label("canvases"),
         func.count(case((or_(_IS_UNCOUNTED, model_calls.c.usage_partial), 1))).label("unknown_calls"),
     )
     .select_from(turns.join(model_calls, model_calls.c.turn == turns.c.id))
-    .where(or_(turns.c.ended_at >= bindparam("begin") - _LATE_CALL_SECONDS, turns.c.ended_at.is_(None)))
+    .where(or_(turns.c.ended_at >= bindparam("begin") - MAX_TURN_SECONDS, turns.c.ended_at.is_(None)))
     .where(model_calls.c.created_at >= bindparam("begin"), ~IS_TYPED_READ)
 )
 _SELECT_CANVASES_OF_PERSON = _SELECT_CANVASES.where(turns.c.person == bindparam("person_id"))

@@ -13,16 +13,15 @@ from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError
 
 from bot.db.postgresql.server_connection import ServerConnection
+from bot.db.shares import PEER_SECONDS
 from bot.errors import SettingsRefused
 
 T = TypeVar("T")
 
 _CONNECT_SECONDS = 5
 _LONGEST_WAIT_SECONDS = 3600.0
-# A peer that is gone without a word is noticed after eleven seconds, here and at the server, which then frees
-# the locks of that session.
 # Keepalive asks only while nothing is under way; what was sent would be sent again for minutes.
-_PEER_MILLISECONDS = 11_000
+_PEER_MILLISECONDS = int(1000 * PEER_SECONDS)
 _SET_KEEPALIVE = (
     "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; "
     f"SET tcp_user_timeout = {_PEER_MILLISECONDS}"

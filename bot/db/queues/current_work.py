@@ -7,11 +7,10 @@ from sqlalchemy import Column, Select, case, func, select, text
 
 from bot.db.tables import approvals, inbox, jobs, lives, notices, outbox, people, share_holds
 from bot.db.transaction import Transaction
-from bot.domain import ItemKind
+from bot.domain import DAY_SECONDS, ItemKind
 
 MAX_ROWS = 12  # of each list
 UNKNOWN_DAYS = 7  # for which sends of unknown outcome are listed
-_SECONDS_A_DAY = 86_400
 _item = inbox.c
 _sent = outbox.c
 _copies = outbox.alias("copies")
@@ -145,7 +144,7 @@ async def load_current_work(tx: Transaction, *, now: float) -> CurrentWork:
 def _select_unknown(now: float) -> Select[Any]:
     columns: tuple[Column[Any], ...] = (_sent.id, _sent.lane, _sent.made_at, _sent.error)
     sent_again = select(_copies.c.id).where(_copies.c.copy_of == _sent.id).exists()
-    since = now - UNKNOWN_DAYS * _SECONDS_A_DAY
+    since = now - UNKNOWN_DAYS * DAY_SECONDS
     query = select(*columns).where(_sent.state == "unknown", _sent.made_at >= since, ~sent_again)
     return query.order_by(_sent.id.desc())
 

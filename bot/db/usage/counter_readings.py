@@ -14,10 +14,9 @@ from bot.db.transaction import Transaction
 from bot.db.usage.ledger_columns import IS_TYPED_READ
 from bot.db.usage.scope_filters import build_time_filter
 from bot.db.usage.usage_sums import Scope, ServerSums
-from bot.domain import BRAKE_FINISH_REASON
+from bot.domain import BRAKE_FINISH_REASON, MAX_TURN_SECONDS
 
 # No call runs longer, so the index on `created_at` finds every call that may have ended since some time.
-MAX_CALL_SECONDS = 86_400.0
 _MAX_IMAGE_TOKENS = 1_120  # the most that a Gemma 4 takes for one
 
 CounterTotals = Mapping[str, Mapping[str, int | None]]
@@ -181,7 +180,7 @@ def _to_reading(row: RowMapping) -> CounterReading:
 
 
 def _is_recent(endpoint: str, since: float) -> ColumnElement[bool]:
-    return and_(model_calls.c.endpoint == endpoint, model_calls.c.created_at > since - MAX_CALL_SECONDS)
+    return and_(model_calls.c.endpoint == endpoint, model_calls.c.created_at > since - MAX_TURN_SECONDS)
 
 
 # A token is a character at least, but for scripts that hardly occur.

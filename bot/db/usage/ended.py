@@ -14,11 +14,12 @@ from sqlalchemy import Column, Row, Select, func, or_, select
 from bot.db.engine import Database
 from bot.db.tables import accounts, inbox, jobs, model_calls, outbox, tool_calls, turns
 from bot.db.transaction import Transaction
+from bot.domain import DAY_SECONDS
 
 INTERVALS: Final = tuple(
     column.name for column in accounts.columns if column.name not in {"turn", "settled_at"}
 )
-MAX_SETTLE_SECONDS = 86_400.0  # after its end; a turn without an account by then gets none
+MAX_SETTLE_SECONDS = float(DAY_SECONDS)  # after its end; a turn without an account by then gets none
 PAGE_ROWS = 5000  # rows that one query reads
 # Of two transactions on PostgreSQL the one with the lower ids may commit later, but not by so much.
 MAX_COMMIT_SECONDS = 60.0

@@ -8,7 +8,8 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import ColumnElement, case, literal_column
 
 from bot.db.portable_sql import WholePart
-from bot.db.usage.usage_sums import DAY_SECONDS, HOUR_SECONDS, Scope
+from bot.db.usage.usage_sums import HOUR_SECONDS, Scope
+from bot.domain import DAY_SECONDS
 
 FIRST_MOMENT = datetime.fromisoformat("2024-01-01T00:00:00+00:00").timestamp()  # nothing stored is older
 

@@ -3,7 +3,7 @@
 Only reads. scope_filters says which rows belong to a scope.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Literal, get_args
 
@@ -49,7 +49,6 @@ from bot.db.usage.scope_filters import (
     build_turnless_call_filter,
 )
 from bot.db.usage.usage_sums import (
-    DAY_SECONDS,
     BreakdownColumn,
     CallSums,
     GroupBy,
@@ -59,6 +58,7 @@ from bot.db.usage.usage_sums import (
     TurnSums,
     UnknownUsage,
 )
+from bot.domain import DAY_SECONDS
 
 _call = model_calls.c
 _turn = turns.c
@@ -68,18 +68,18 @@ _SEAT_SECONDS = _call.ended_at - _call.seat_at
 
 # Only what must be is summed over every call: over a million calls, ten columns cost a second. What is true
 # of few calls (unknown, cut, failed) is counted over the odd ones alone, which have an index of their own.
-_PLAIN_SUMS: tuple[ColumnElement[Any], ...] = (
-    func.count(),
-    sum_known(_call.prompt_tokens),
-    sum_known(_call.cached_tokens),
-    sum_known(_call.completion_tokens),
-    sum_known(_call.reasoning_tokens),
-    sum_known(CANVASES),
-    sum_known(cast(_call.thinking, Integer)),
-    sum_known(cast(_call.thinking, Integer) * CANVASES),
-    sum_known(_SEAT_SECONDS),
-    sum_known(_call.seat_at - _call.created_at),
-)
+_PLAIN_SUMS: Mapping[str, ColumnElement[Any]] = {
+    "calls": func.count(),
+    "input": sum_known(_call.prompt_tokens),
+    "cached": sum_known(_call.cached_tokens),
+    "output": sum_known(_call.completion_tokens),
+    "reasoning": sum_known(_call.reasoning_tokens),
+    "canvases": sum_known(CANVASES),
+    "thinking": sum_known(cast(_call.thinking, Integer)),
+    "thinking_canvases": sum_known(cast(_call.thinking, Integer) * CANVASES),
+    "busy": sum_known(_SEAT_SECONDS),
+    "waited": sum_known(_call.seat_at - _call.created_at),
+}
 # It did not end by itself with a known count, so its seconds are not those of its counted canvases.
 _IS_UNTIMED = or_(
     IS_TYPED_READ,
@@ -87,28 +87,45 @@ _IS_UNTIMED = or_(
     _call.usage_partial,
     func.coalesce(_call.outcome, "") != "ok",
 )
-_ODD_SUMS: tuple[ColumnElement[Any], ...] = (
-    count_when(_call.prompt_tokens.is_(None)),
-    count_when(_call.cached_tokens.is_(None)),
-    sum_when(_call.cached_tokens.is_(None), _call.prompt_tokens),
-    count_when(_call.completion_tokens.is_(None)),
-    count_when(IS_PARTLY_COUNTED),
-    count_when(_call.reasoning_tokens.is_(None)),
-    sum_when(_call.reasoning_tokens.is_(None), _call.completion_tokens),
-    count_when(IS_TYPED_READ),
-    count_when(and_(IS_TYPED_READ, _call.completion_tokens.is_not(None))),
-    sum_when(IS_TYPED_READ, CANVASES),
-    count_when(and_(IS_TYPED_READ, _call.thinking)),
-    sum_when(and_(IS_TYPED_READ, _call.thinking), CANVASES),
-    count_when(or_(_call.outcome == "cut", _call.finish_reason == "length")),
-    count_when(_call.outcome == "cancelled"),
-    count_when(_call.outcome == "failed"),
-    count_when(_IS_UNTIMED),
-    sum_when(_IS_UNTIMED, CANVASES),
-    sum_when(_IS_UNTIMED, _SEAT_SECONDS),
-)
-_NO_ODD_SUMS = (0,) * len(_ODD_SUMS)
-_NO_THINKING_CALLS = (0, 0, 0, 0)
+_ODD_SUMS: Mapping[str, ColumnElement[Any]] = {
+    "without_input": count_when(_call.prompt_tokens.is_(None)),
+    "without_cached": count_when(_call.cached_tokens.is_(None)),
+    "input_without_cached": sum_when(_call.cached_tokens.is_(None), _call.prompt_tokens),
+    "without_output": count_when(_call.completion_tokens.is_(None)),
+    "partial": count_when(IS_PARTLY_COUNTED),
+    "without_reasoning": count_when(_call.reasoning_tokens.is_(None)),
+    "output_without_reasoning": sum_when(_call.reasoning_tokens.is_(None), _call.completion_tokens),
+    "reads": count_when(IS_TYPED_READ),
+    "reads_with_output": count_when(and_(IS_TYPED_READ, _call.completion_tokens.is_not(None))),
+    "read_canvases": sum_when(IS_TYPED_READ, CANVASES),
+    "thinking_reads": count_when(and_(IS_TYPED_READ, _call.thinking)),
+    "thinking_read_canvases": sum_when(and_(IS_TYPED_READ, _call.thinking), CANVASES),
+    "cut": count_when(or_(_call.outcome == "cut", _call.finish_reason == "length")),
+    "cancelled": count_when(_call.outcome == "cancelled"),
+    "failed": count_when(_call.outcome == "failed"),
+    "untimed": count_when(_IS_UNTIMED),
+    "untimed_canvases": sum_when(_IS_UNTIMED, CANVASES),
+    "untimed_seconds": sum_when(_IS_UNTIMED, _SEAT_SECONDS),
+}
+_NO_ODD_SUMS = dict.fromkeys(_ODD_SUMS, 0)
+_IS_SETTLED = case((_account.turn.is_not(None), 1))
+_TURN_SUMS: Mapping[str, ColumnElement[Any]] = {
+    "turns": func.count(),
+    "thinking": func.count(case((_turn.thinking, 1))),
+    "empty": func.count(case((_turn.ending == "empty", 1))),
+    "cut": func.count(case((_turn.ending == "cut", 1))),
+    "answered": count_when(_turn.ending.in_(ANSWERED_ENDINGS)),
+    "failed": count_when(IS_FAILED_TURN),
+    "settled": func.count(_account.turn),
+    "thinking_settled": func.count(case((_turn.thinking, _IS_SETTLED))),
+    "thinking_seconds": func.coalesce(func.sum(case((_turn.thinking, _account.whole))), 0.0),
+}
+_THINKING_CALL_SUMS: Mapping[str, ColumnElement[Any]] = {
+    "thinking_calls": func.count(),
+    "thinking_calls_known": func.count(_call.completion_tokens),
+    "thinking_calls_partial": count_when(IS_PARTLY_COUNTED),
+    "thinking_canvases": sum_known(CANVASES),
+}
 _SCATTER_RANGE = 2**32
 TURN_GROUPS = frozenset({"day", "hour", "chat", "user", "thinking"})
 # As expressions, or SQLite walks the index of all turns by person or lane to find those of one day.
@@ -126,65 +143,51 @@ _CALL_GROUP_COLUMNS = {
 
 async def sum_calls(tx: Transaction, scope: Scope, group: GroupBy | None) -> list[CallSums]:
     """Model calls by group; by `chat` or `user`, those without a turn are a group of their own (key None)."""
-    plain_rows = await sum_calls_by_group(tx, scope, group, _PLAIN_SUMS)
-    odd_rows = await sum_calls_by_group(tx, scope, group, _ODD_SUMS, [text(ODD_CALL_SQL)])
-    odd_by_key = {key: sums for key, *sums in odd_rows}
+    plain_rows = await sum_calls_by_group(tx, scope, group, [*_PLAIN_SUMS.values()])
+    odd_columns = [*_ODD_SUMS.values()]
+    odd_rows = await sum_calls_by_group(tx, scope, group, odd_columns, [text(ODD_CALL_SQL)])
+    odd_by_key = _name_sums(_ODD_SUMS, odd_rows)
     return [
-        _to_call_sums(key, [calls, *sums], odd_by_key.get(key, _NO_ODD_SUMS))
-        for key, calls, *sums in plain_rows
-        if calls
+        _to_call_sums(key, plain, odd_by_key.get(key, _NO_ODD_SUMS))
+        for key, plain in _name_sums(_PLAIN_SUMS, plain_rows).items()
+        if plain["calls"]
     ]
 
 
-def _to_call_sums(key: GroupKey, plain: Sequence[Any], odd: Sequence[Any]) -> CallSums:
-    calls, inputs, cached, outputs, reasoning, canvases, thinking, thinking_canvases, busy, waited = plain
-    (
-        no_input,
-        no_cached,
-        input_without_cached,
-        no_output,
-        partial,
-        no_reasoning,
-        output_without_reasoning,
-        decisions,
-        counted_decisions,
-        decision_canvases,
-        thinking_decisions,
-        thinking_decision_canvases,
-        cut,
-        cancelled,
-        failed,
-        untimed,
-        untimed_canvases,
-        untimed_seconds,
-    ) = odd
+def _name_sums(columns: Mapping[str, object], rows: Iterable[tuple[Any, ...]]) -> dict[Any, dict[str, Any]]:
+    """The sums of each row by the names of their columns, by the row's key, which is its first value."""
+    return {key: dict(zip(columns, sums, strict=True)) for key, *sums in rows}
+
+
+def _to_call_sums(key: GroupKey, plain: Mapping[str, Any], odd: Mapping[str, Any]) -> CallSums:
+    calls = plain["calls"]
     return CallSums(
         key=key,
         calls=calls,
-        input=inputs,
-        input_known=calls - no_input,
-        cached=cached,
-        cached_known=calls - no_cached,
-        cached_of=inputs - input_without_cached,
-        output=outputs,
-        output_known=calls - no_output,
-        partial=partial,
-        reasoning=reasoning,
-        reasoning_known=calls - no_reasoning,
-        reasoning_of=outputs - output_without_reasoning,
-        canvases=canvases - decision_canvases,
-        canvases_known=calls - no_output - counted_decisions,
-        costing=calls - decisions,
-        thinking=thinking - thinking_decisions,
-        thinking_canvases=thinking_canvases - thinking_decision_canvases,
-        busy=float(busy),
-        waited=float(waited),
-        timed=calls - untimed,
-        timed_canvases=canvases - untimed_canvases,
-        timed_seconds=float(busy - untimed_seconds),
-        cut=cut,
-        cancelled=cancelled,
-        failed=failed,
+        input=plain["input"],
+        input_known=calls - odd["without_input"],
+        cached=plain["cached"],
+        cached_known=calls - odd["without_cached"],
+        cached_of=plain["input"] - odd["input_without_cached"],
+        output=plain["output"],
+        output_known=calls - odd["without_output"],
+        partial=odd["partial"],
+        reasoning=plain["reasoning"],
+        reasoning_known=calls - odd["without_reasoning"],
+        reasoning_of=plain["output"] - odd["output_without_reasoning"],
+        canvases=plain["canvases"] - odd["read_canvases"],
+        canvases_known=calls - odd["without_output"] - odd["reads_with_output"],
+        costing=calls - odd["reads"],
+        thinking=plain["thinking"] - odd["thinking_reads"],
+        thinking_canvases=plain["thinking_canvases"] - odd["thinking_read_canvases"],
+        busy=float(plain["busy"]),
+        waited=float(plain["waited"]),
+        timed=calls - odd["untimed"],
+        timed_canvases=plain["canvases"] - odd["untimed_canvases"],
+        timed_seconds=float(plain["busy"] - odd["untimed_seconds"]),
+        cut=odd["cut"],
+        cancelled=odd["cancelled"],
+        failed=odd["failed"],
     )
 
 
@@ -292,48 +295,34 @@ def build_turn_counts(key: GroupKey, count: int, failed: int, settled: int) -> T
 async def sum_turns(tx: Transaction, scope: Scope, group: GroupBy | None) -> list[TurnSums]:
     """Turns by group; by what is only a call's, such as `model`, there is one group (key None)."""
     key = get_turn_group_column(scope, group, literal(None))
-    settled = case((_account.turn.is_not(None), 1))
-    columns = (  # in the order of the fields of TurnSums, its `seconds` last, without those of calls
-        key,
-        func.count(),
-        func.count(case((_turn.thinking, 1))),
-        func.count(case((_turn.ending == "empty", 1))),
-        func.count(case((_turn.ending == "cut", 1))),
-        count_when(_turn.ending.in_(ANSWERED_ENDINGS)),
-        count_when(IS_FAILED_TURN),
-        func.count(_account.turn),
-        func.count(case((_turn.thinking, settled))),
-        func.coalesce(func.sum(case((_turn.thinking, _account.whole))), 0.0),
-        *(func.coalesce(func.sum(column), 0.0) for column in _BREAKDOWN_COLUMNS),
-    )
-    query = (
-        select(*columns)
-        .select_from(turns.outerjoin(accounts, _account.turn == _turn.id))
-        .where(*build_calling_turn_filter(scope))
-    )
     turn_group = group if group in TURN_GROUPS else None
-    rows = await _load_rows(tx, query, turn_group, None)
+    rows = await _load_rows(tx, _select_turns(scope, key), turn_group, None)
     call_rows = await _load_rows(tx, _select_thinking_calls(scope, key), turn_group, None)
-    calls_by_key = {call_key: sums for call_key, *sums in call_rows}
-    return [_to_turn_sums(row, calls_by_key.get(row[0], _NO_THINKING_CALLS)) for row in rows if row[1]]
+    calls_by_key = _name_sums(_THINKING_CALL_SUMS, call_rows)
+    return [
+        TurnSums(
+            key=row_key,
+            **dict(zip(_TURN_SUMS, sums, strict=False)),
+            **calls_by_key.get(row_key, dict.fromkeys(_THINKING_CALL_SUMS, 0)),
+            seconds=tuple(sums[len(_TURN_SUMS) :]),
+        )
+        for row_key, *sums in rows
+        if sums[0]
+    ]
+
+
+def _select_turns(scope: Scope, key: ColumnElement[Any]) -> Select[Any]:
+    seconds = (func.coalesce(func.sum(column), 0.0) for column in _BREAKDOWN_COLUMNS)
+    query = select(key, *_TURN_SUMS.values(), *seconds)
+    turns_with_accounts = turns.outerjoin(accounts, _account.turn == _turn.id)
+    return query.select_from(turns_with_accounts).where(*build_calling_turn_filter(scope))
 
 
 def _select_thinking_calls(scope: Scope, key: ColumnElement[Any]) -> Select[Any]:
     """All calls of thinking turns, also those without thinking: turns are what people compare."""
-    sums = (
-        func.count(),
-        func.count(_call.completion_tokens),
-        count_when(IS_PARTLY_COUNTED),
-        sum_known(CANVASES),
-    )
-    calls = select(key, *sums).select_from(turns.join(model_calls, _call.turn == _turn.id))
+    calls = select(key, *_THINKING_CALL_SUMS.values())
+    calls = calls.select_from(turns.join(model_calls, _call.turn == _turn.id))
     return calls.where(_turn.thinking, ~IS_TYPED_READ, *build_calling_turn_filter(scope))
-
-
-def _to_turn_sums(row: tuple[Any, ...], thinking_calls: Sequence[int]) -> TurnSums:
-    names = [field.name for field in fields(TurnSums)][:-1]
-    counts = (*row[: -len(_BREAKDOWN_COLUMNS)], *thinking_calls)
-    return TurnSums(**dict(zip(names, counts, strict=True)), seconds=row[-len(_BREAKDOWN_COLUMNS) :])
 
 
 def get_turn_group_column(

@@ -6,8 +6,8 @@ from sqlalchemy import or_, select
 
 from bot.db.tables import model_calls
 from bot.db.transaction import Transaction
+from bot.domain import MAX_TURN_SECONDS
 
-MAX_CALL_SECONDS = 86_400  # with its wait; a call that began earlier and ended in the span is not looked for
 MAX_CALLS = 20_000
 
 
@@ -31,7 +31,7 @@ _COLUMNS = tuple(model_calls.c[name] for name in TimedCall.__slots__ if name != 
 async def list_seat_calls(tx: Transaction, *, since: float, until: float) -> list[TimedCall]:
     """The calls that were made before `until` and not over at `since`, the oldest first."""
     query = select(model_calls.c.id, *_COLUMNS).where(
-        model_calls.c.created_at >= since - MAX_CALL_SECONDS,
+        model_calls.c.created_at >= since - MAX_TURN_SECONDS,
         model_calls.c.created_at < until,
         or_(model_calls.c.ended_at.is_(None), model_calls.c.ended_at > since),
     )

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from bot.canvases import CANVAS_TOKENS
-from bot.domain import CallPurpose, EndpointRole
+from bot.domain import DAY_SECONDS, CallPurpose, EndpointRole
 
-DAY_SECONDS = 86_400
 HOUR_SECONDS = 3_600
 GroupKey: TypeAlias = str | int | None
 GroupBy = Literal["day", "hour", "chat", "user", "thinking", "model", "purpose", "user-model"]

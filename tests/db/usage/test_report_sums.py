@@ -14,7 +14,6 @@ from bot.db.tools import approvals
 from bot.db.tools.approvals import NewApprovalQuestion
 from bot.db.usage import counter_readings, report_sums, tool_sums
 from bot.db.usage.usage_sums import (
-    DAY_SECONDS,
     ApprovalSums,
     BreakdownColumn,
     CallSums,
@@ -25,7 +24,7 @@ from bot.db.usage.usage_sums import (
     ToolSums,
     TurnSums,
 )
-from bot.domain import Lane
+from bot.domain import DAY_SECONDS, Lane
 from tests.support.empty_database import place_empty_database
 from tests.support.usage_rows import NOON, UsageRows
 

@@ -5,8 +5,9 @@ from sqlalchemy import insert
 
 from bot.db.engine import Database
 from bot.db.tables import outbox, verdicts
-from bot.db.usage.usage_sums import DAY_SECONDS, GroupBy, GroupKey, Scope
+from bot.db.usage.usage_sums import GroupBy, GroupKey, Scope
 from bot.db.usage.verdict_sums import VerdictSums, sum_verdicts
+from bot.domain import DAY_SECONDS
 from tests.support.usage_rows import NOON, UsageRows
 
 
