@@ -1,1 +1,1 @@
-"""Measures the gateway from outside, next to two baseline bots that do the same work in the same run."""
+"""Measures an endpoint with and without the gateway, and what the gateway decides; for owners."""

@@ -1,1 +1,1 @@
-"""Everything the gateway stores, in SQLite; no other package speaks SQL."""
+"""Everything the gateway stores, in SQLite or PostgreSQL; no other package speaks SQL."""

@@ -13,6 +13,7 @@ from tests.bench.load.prompt_tokens import MAX_FIRST_PROMPT_TOKENS, TOOL_COUNT, 
 from tools.registry import discover
 
 FIRST_PROMPT = Path(__file__).parents[1] / "fixtures" / "first_prompt.txt"
+README = Path(__file__).parents[2] / "README.md"
 
 
 def render_first_prompt() -> str:
@@ -31,6 +32,7 @@ def test_the_first_prompt_has_the_bytes_of_the_fixture():
 async def test_the_first_prompt_takes_no_more_tokens_than_it_may():
     with_tools, _ = await measure_first_prompt()
     assert with_tools <= MAX_FIRST_PROMPT_TOKENS
+    assert f"A new chat begins with {with_tools} tokens" in README.read_text(encoding="utf-8")
 
 
 def test_a_reminder_in_plain_words_is_work_for_schedule():

@@ -1,1 +1,1 @@
-"""`bench thinking` and `bench tools`: how well the gateway decides when to think and which tools to offer."""
+"""`bench thinking`, `tools` and `prefill`: when the gateway thinks, which tools it offers, what it sends again."""
