@@ -16,7 +16,7 @@ from bot.agent.prompt import PromptHead, build_prompt
 from bot.agent.reply_parser import is_blank
 from bot.agent.sanitize import CONTROL_TOKEN
 from bot.agent.toolbox import Toolbox
-from bot.bench.harness.workload import write_prose
+from bot.bench.harness.prose import write_prose
 from bot.domain import Message
 from bot.errors import EndpointAway
 from bot.http_server import serve

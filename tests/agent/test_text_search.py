@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.text_search import PASSAGE_CHARS, PIECE_CHARS, find_passages
-from bot.bench.harness.workload import write_prose
+from bot.bench.harness.prose import write_prose
 
 FILLER_TEXTS = [write_prose(100, seed).strip() for seed in range(200)]
 

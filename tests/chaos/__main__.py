@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bot.bench.harness import machine
+from tests.bench.harness import disk
 from tests.chaos.judge import judge
 from tests.chaos.output import format_run
 from tests.chaos.run import run_chaos
@@ -69,7 +70,7 @@ def _describe_conditions(run: ChaosRun, folder: Path) -> Iterator[tuple[str, str
     if run.options.replicas:
         yield "database", "PostgreSQL, which syncs nothing"
     else:
-        yield from machine.describe_database(folder)
+        yield from disk.describe_database(folder)
 
 
 def _read_commit() -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select, update
 
-from bot.bench.harness.workload import write_prose
+from bot.bench.harness.prose import write_prose
 from bot.db.engine import Database, open_database
 from bot.db.tables import inbox, lives
 from bot.db.usage import breakdowns

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from bot.bench.harness.workload import write_prose
+from bot.bench.harness.prose import write_prose
 from bot.db.engine import open_database
 from bot.db.tables import model_calls, tool_calls, turns
 from bot.sim.vllm.faults import EndpointFaultKind

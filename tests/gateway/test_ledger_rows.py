@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bot.bench.harness.workload import write_prose
+from bot.bench.harness.prose import write_prose
 from bot.db.database_url import parse_database_path
 from bot.sim.vllm.script import message_text
 from bot.sim.vllm.server import SimulatedEndpoint, Timing

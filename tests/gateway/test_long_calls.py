@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.bench.harness.workload import write_prose
+from bot.bench.harness.prose import write_prose
 from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, format_tool_call
 from tests.support.gateway import running_gateway
 

@@ -14,8 +14,7 @@ import pytest
 
 from bot.agent.thinking_policy import ThinkingSetting
 from bot.agent.toolbox import Toolbox
-from bot.bench.harness import workload
-from bot.bench.harness.workload import write_question
+from bot.bench.harness.prose import write_prose
 from bot.db.engine import Database
 from bot.http_server import serve
 from bot.llm.client import ModelClient
@@ -31,6 +30,8 @@ from bot.translations.translator import Translatable
 from bot.turns import cache_warmup
 from bot.turns.cache_warmup import CacheWarmup, WarmupConfig
 from bot.turns.call_ledger import CallLedger
+from tests.bench.harness import workload
+from tests.bench.harness.workload import write_question
 from tests.support.gateway import GatewayHarness, running_gateway
 from tests.support.turn_harness import SHUTDOWN_SECONDS, ScriptedModel, TurnHarness
 from tools.base import tool
@@ -109,7 +110,7 @@ async def open_warm_harness(database: Database, endpoint: SimulatedEndpoint) -> 
 
 def write_words(number: int) -> str:
     """A message of fifty tokens."""
-    return f"Question {number}:{workload.write_prose(47 - len(str(number)), number)}"
+    return f"Question {number}:{write_prose(47 - len(str(number)), number)}"
 
 
 async def test_sixty_turns_compute_little_of_their_prompts_again(database: Database):
@@ -138,11 +139,7 @@ async def test_a_loop_of_tools_computes_only_what_each_step_brought(
     def brain(request: ChatRequest) -> str:
         sums = format_tool_call("calculate", {"expression": f"{request.step} + 1"})
         say = sums if request.step < STEPS - 1 else "All done."
-        return (
-            format_thought(workload.write_prose(120, request.step), request) + say
-            if request.thinking
-            else say
-        )
+        return format_thought(write_prose(120, request.step), request) + say if request.thinking else say
 
     endpoint = SimulatedEndpoint(brain=brain)
     async with open_warm_harness(database, endpoint) as harness:
@@ -165,7 +162,7 @@ async def test_thoughts_tools_and_long_answers_keep_every_prompt_within_the_budg
         Args:
             place: Where.
         """
-        return workload.write_prose(1500, place)
+        return write_prose(1500, place)
 
     def brain(request: ChatRequest) -> str:
         chance = random.Random(len(request.prompt))
@@ -174,10 +171,10 @@ async def test_thoughts_tools_and_long_answers_keep_every_prompt_within_the_budg
             and not request.is_continuation
             and chance.random() < 0.6
         )
-        answer = workload.write_prose(chance.choice((100, 900, 1900)), len(request.prompt))
+        answer = write_prose(chance.choice((100, 900, 1900)), len(request.prompt))
         say = format_tool_call("dig", {"place": len(request.prompt)}) if digs else answer
         return (
-            format_thought(workload.write_prose(chance.choice((50, 700)), 1), request) + say
+            format_thought(write_prose(chance.choice((50, 700)), 1), request) + say
             if request.thinking
             else say
         )

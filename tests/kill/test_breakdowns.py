@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from bot.bench.harness.workload import write_prose
+from bot.bench.harness.prose import write_prose
 from bot.sim.telegram.server import BotApiFault
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
 from tests.kill import crowd

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from bot.bench.harness.workload import write_prose
+from bot.bench.harness.prose import write_prose
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import SENT_AGAIN, UNSURE, KillEnvironment

@@ -2,7 +2,7 @@
 
 import signal
 
-from bot.bench.harness.workload import write_prose
+from bot.bench.harness.prose import write_prose
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import KillEnvironment

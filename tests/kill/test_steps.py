@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from bot.bench.harness.workload import write_prose
+from bot.bench.harness.prose import write_prose
 from bot.sim.telegram.server import BotApiFault
 from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, Timing, format_tool_call, reply_with
 from tests.kill.conftest import OpenEnvironment

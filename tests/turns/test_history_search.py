@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert, select, update
 
-from bot.bench.harness.workload import write_prose
+from bot.bench.harness.prose import write_prose
 from bot.db.conversations import search
 from bot.db.conversations.search import HistoryText
 from bot.db.engine import Database

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select, update
 
 from bot.agent.prompt import build_cut_notice, build_data_block
-from bot.bench.harness.workload import write_prose
+from bot.bench.harness.prose import write_prose
 from bot.db.conversations import conversations
 from bot.db.conversations.conversations import Conversation
 from bot.db.engine import Database, open_database

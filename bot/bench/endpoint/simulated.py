@@ -5,7 +5,7 @@ Measuring it shows whether the bench measures correctly, and nothing about any m
 
 from bot.bench.endpoint.protocols import FIRST_REQUEST, PROTOCOLS, ProtocolPrompt
 from bot.bench.endpoint.tool_calls import TOOL_CALL_CASES
-from bot.bench.harness import workload
+from bot.bench.harness.prose import write_prose
 from bot.canvases import CANVAS_TOKENS
 from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, Timing, format_thought, format_tool_call
 
@@ -40,7 +40,7 @@ def answer_prompt(request: ChatRequest) -> str:
         reply = format_tool_call(case.tool_name, case.arguments)
     else:
         tokens = CANVAS_TOKENS if prompt is None else prompt.expected_tokens
-        reply = workload.write_prose(tokens - 1, 7).strip()
+        reply = write_prose(tokens - 1, 7).strip()
     if request.thinking:
-        return format_thought(workload.write_prose(THOUGHT_TOKENS, 3), request) + reply
+        return format_thought(write_prose(THOUGHT_TOKENS, 3), request) + reply
     return reply

@@ -1,1 +1,1 @@
-"""`bench thinking`, `tools` and `prefill`: when the gateway thinks, which tools it offers, what it sends again."""
+"""`bench thinking`, `tools` and `prefill`: when it thinks, which tools it offers, what it sends again."""

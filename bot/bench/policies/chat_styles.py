@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from bot.bench.harness.workload import write_prose
+from bot.bench.harness.prose import write_prose
 
 PASTE_TOKENS = (500, 2500)
 RESULT_TOKENS = (40, 900)  # of one tool's result, such as a search or a page

@@ -13,8 +13,8 @@ from bot.agent.history import HistoryCut
 from bot.agent.prompt import to_openai
 from bot.agent.token_budget import TokenBudget
 from bot.agent.toolbox import Toolbox
+from bot.bench.harness.prose import write_prose
 from bot.bench.harness.sample_tools import discover_with_samples
-from bot.bench.harness.workload import write_prose
 from bot.bench.policies.cache_meter import CacheMeter
 from bot.bench.policies.chat_styles import (
     STYLES,

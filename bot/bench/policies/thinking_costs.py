@@ -16,8 +16,8 @@ from bot.agent.prompt import build_prompt
 from bot.agent.thinking_policy import ThinkingDecision, ThinkingEvidence, decide_thinking
 from bot.agent.tool_matching.index import ToolIndex, build_index
 from bot.agent.toolbox import Toolbox
+from bot.bench.harness.prose import write_prose
 from bot.bench.harness.sample_tools import discover_with_samples
-from bot.bench.harness.workload import write_prose
 from bot.canvases import count_canvases
 from bot.domain import Message, ModelRequest, ToolResult
 from bot.http_server import serve

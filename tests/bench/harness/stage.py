@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from bot.bench.harness import workload
 from bot.bench.harness.gateway_process import BenchFailed
 from bot.http_server import serve
 from bot.sim.telegram.server import BotApi, BotApiCall, FloodLimits
 from bot.sim.vllm.server import SimulatedEndpoint
-from tests.bench.harness import bots
+from tests.bench.harness import bots, workload
 from tests.bench.harness.bots import BotEnvironment, BotProcess
 from tests.bench.harness.figures import BotName
 

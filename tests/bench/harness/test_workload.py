@@ -4,8 +4,8 @@ import pytest
 
 from bot.agent.thinking_policy import decide_thinking
 from bot.agent.tool_matching.index import build_index
-from bot.bench.harness import workload
 from bot.sim.vllm.server import ChatRequest, count_tokens
+from tests.bench.harness import workload
 from tools.registry import discover
 
 

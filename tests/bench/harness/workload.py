@@ -3,18 +3,12 @@
 Pure, and the same in every run.
 """
 
-import random
 import re
 from dataclasses import dataclass
 
+from bot.bench.harness.prose import write_prose
 from bot.sim.vllm.server import ChatRequest, count_tokens, format_thought
 
-_TEXT = (
-    "the river runs past old town walls and slow boats carry wood grain salt to market when winter comes "
-    "early some people stay near fires tell long tales of storms at sea while others mend nets and wait for "
-    "spring"
-)
-_WORDS = _TEXT.split()
 _QUESTION_NUMBER = re.compile(r"Question (\d+)")
 _ANSWER_NUMBER = re.compile(r"This was answer (\d+)\.$")
 
@@ -110,9 +104,3 @@ def reply_ending(number: int) -> str:
 def reply_opening(number: int) -> str:
     """The beginning of the answer to this question."""
     return write_prose(4, -number - 1).lstrip()
-
-
-def write_prose(tokens: int, seed: int) -> str:
-    """Words of one token each, each after a blank."""
-    generator = random.Random(seed)  # noqa: S311 - the same words in every run, no secret
-    return "".join(f" {generator.choice(_WORDS)}" for _ in range(max(0, tokens)))

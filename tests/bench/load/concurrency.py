@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from bot.bench.harness.statistics import median
-from bot.bench.harness.workload import ProseBrain, question_number
 from bot.sim.vllm.server import Brain, ChatRequest, SimulatedEndpoint, Timing
 from tests.bench.harness.figures import BotName, FigureRow, FigureValue, count_overlap, limit_to, order_rounds
 from tests.bench.harness.stage import AnswerTimes, Stage, open_stages
+from tests.bench.harness.workload import ProseBrain, question_number
 
 CHATS = 12
 SEATS = 4

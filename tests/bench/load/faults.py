@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.bench.harness import workload
 from bot.bench.harness.gateway_process import BenchFailed
 from bot.sim.telegram.server import BotApiFault
 from bot.sim.vllm.server import Brain, ChatRequest, SimulatedEndpoint
+from tests.bench.harness import workload
 from tests.bench.harness.figures import BotName, FigureRow, FigureValue, limit_to, require_answer
 from tests.bench.harness.stage import FIRST_CHAT_ID, PATIENCE_SECONDS, Stage, open_stage
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.bench.harness.statistics import median
-from bot.bench.harness.workload import ProseBrain
 from bot.sim.vllm.server import SimulatedEndpoint
 from tests.bench.harness.figures import (
     BotName,
@@ -17,6 +16,7 @@ from tests.bench.harness.figures import (
     order_rounds,
 )
 from tests.bench.harness.stage import Stage, open_stage, open_stages
+from tests.bench.harness.workload import ProseBrain
 
 MAX_START_FACTOR = 1.0
 MAX_ANSWER_FACTOR = 1.5

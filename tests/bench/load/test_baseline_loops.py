@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bot.bench.harness import workload
 from bot.http_server import serve
 from bot.sim.telegram.server import BotApi, BotApiFault, FloodLimits
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from tests.bench.harness import workload
 from tests.bench.load import bare_loop, memory_loop
 
 Simulators = tuple[BotApi, SimulatedEndpoint]

@@ -11,7 +11,6 @@ import pytest
 
 from bot.admin.page_request import Fragment, PageRequest, Screen
 from bot.bench.harness.gateway_process import BenchFailed
-from bot.bench.harness.workload import ProseBrain
 from bot.errors import QuestionRefused
 from bot.sim.vllm.server import SimulatedEndpoint
 from tests.bench import output
@@ -20,6 +19,7 @@ from tests.bench.harness.bots import BotEnvironment
 from tests.bench.harness.figures import Figure, FigureRow, limit_to
 from tests.bench.harness.page_viewer import list_paths
 from tests.bench.harness.stage import open_stage
+from tests.bench.harness.workload import ProseBrain
 from tests.bench.load import busy_minute
 from tests.bench.load import run as run_module
 from tests.bench.load.busy_minute import TimedReply

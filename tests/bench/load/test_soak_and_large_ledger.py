@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.bench.harness.workload import ProseBrain
 from tests.bench.harness.figures import Figure, limit_to
 from tests.bench.harness.stage import AnswerTimes
+from tests.bench.harness.workload import ProseBrain
 from tests.bench.load import large_ledger, soak
 from tests.bench.load.run import LoadOptions, run_load
 from tests.bench.load.soak import ResourceSample, SoakAnswer, SoakRun

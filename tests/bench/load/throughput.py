@@ -3,10 +3,10 @@
 from pathlib import Path
 from time import monotonic
 
-from bot.bench.harness.workload import ProseBrain
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
 from tests.bench.harness.figures import BotName, FigureRow, FigureValue, require_at_least
 from tests.bench.harness.stage import Stage, open_stage
+from tests.bench.harness.workload import ProseBrain
 
 CHATS = 48
 CANVAS_SECONDS = 0.05
