@@ -153,15 +153,16 @@ class LaneSender:
 
     async def _deliver(self, row: OutboxRow) -> None:
         """Make the call for a row that was taken, and store its outcome."""
-        if self.progress is not None:
-            self.progress.mark_final(row.id)
+        progress = self.progress
+        if progress is not None:
+            progress.mark_final(row.id)
         try:
             outcome = await self._make_call(row)
         except SenderStopped:
             if row.state == "sending":
                 self._calls.release_unsent(row.id)
             raise
-        await self._record_outcome(row, outcome)
+        await self._record_outcome(row, outcome, progress)
         self.is_due |= row.has_more
 
     async def _clear_long_status(self) -> None:
@@ -187,8 +188,10 @@ class LaneSender:
             return DeliverySuccess()
         return await self._calls.attempt(row.body, await self._calls.bind_edit(row.message_id))
 
-    async def _record_outcome(self, row: OutboxRow, outcome: DeliveryOutcome) -> None:  # a table
-        """Store the outcome of the call, and note whether the row is due again."""
+    async def _record_outcome(  # a table
+        self, row: OutboxRow, outcome: DeliveryOutcome, progress: TurnProgress | None
+    ) -> None:
+        """Store the outcome of the call, and note whether the row is due again; `progress`: of that time."""
         enqueue = self._calls.enqueue_write
         now = self._context.clock()
         is_first = row.state == "sending"
@@ -208,7 +211,7 @@ class LaneSender:
                     "a call failed; trying again", extra={"action": "sender.again", "why": outcome.detail}
                 )
                 if is_first and isinstance(outcome, UnknownDelivery):
-                    await self._wait_for_repeat()
+                    await self._wait_for_repeat(progress)
                 else:
                     await self._calls.back_off(outcome)
                 self.is_due = True
@@ -223,17 +226,16 @@ class LaneSender:
                 enqueue(partial(outbox.mark_failed, row=row.id, reason=detail, body=row.body, now=now))
                 await self._report_refusal(row, outcome)
 
-    async def _wait_for_repeat(self) -> None:
-        """Wait before a question is repeated, at most until more is stored for the lane, which it precedes.
+    async def _wait_for_repeat(self, progress: TurnProgress | None) -> None:
+        """Wait before a question is repeated, which may be another copy of it in the chat.
 
-        Each repeat may be another copy in the chat.
-
-        Raises SenderStopped.
+        At most until the chat goes on: more is stored for the lane, or another turn than that of `progress`
+        has something to show, and the question precedes that. Raises SenderStopped.
         """
         rate_queue = self._context.rate_queue
         deadline = rate_queue.now + _REPEAT_SECONDS
         with self._calls.timeline.measure("back-off"):
-            while not self.is_due and rate_queue.now < deadline:
+            while not self.is_due and self.progress is progress and rate_queue.now < deadline:
                 if rate_queue.is_stopped:
                     raise SenderStopped
                 self._wake_event.clear()

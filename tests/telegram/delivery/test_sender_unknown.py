@@ -96,6 +96,19 @@ async def test_a_question_comes_before_what_was_stored_behind_its_answer(harness
     assert harness.list_texts() == [UNSURE_TEXT, "the next answer"]
 
 
+async def test_a_turn_that_has_something_to_show_waits_for_no_question(harness: DeliveryHarness):
+    harness.api.inject_fault(BotApiFault.drop(), "sendMessage", times=2)
+    async with harness.run_sender() as sender:
+        await harness.send_text(sender, "the answer")
+        await harness.api.wait_until(lambda: harness.list_methods().count("sendMessage") == 2)
+        channel = harness.open_channel(sender, item=2)
+        channel.show("the next answer")
+        await harness.api.wait_until(lambda: len(harness.list_texts()) == 2)
+        channel.end()
+        await sender.wait_until_idle()
+    assert harness.list_texts() == [UNSURE_TEXT, "the next"]
+
+
 async def test_stopping_waits_for_no_question(harness: DeliveryHarness):
     outage = harness.api.inject_fault(BotApiFault.drop(), "sendMessage", times=None)
     async with harness.run_sender() as sender:
