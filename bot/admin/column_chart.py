@@ -55,7 +55,7 @@ def draw_columns(label: str, columns: Sequence[Column]) -> h.Element:
 
 
 def list_ticks(highest: float) -> list[int]:
-    """At most six numbers from 0 to one that is not below `highest`, each 1, 2 or 5 with noughts apart."""
+    """At most six numbers from 0 to `highest` or beyond, in steps of 1, 2 or 5 times a power of ten."""
     power = 10 ** max(0, math.floor(math.log10(max(highest, 1) / _MAX_TICKS)))
     step = next(step for step in (power, 2 * power, 5 * power, 10 * power) if highest <= step * _MAX_TICKS)
     return [step * number for number in range(max(1, math.ceil(highest / step)) + 1)]

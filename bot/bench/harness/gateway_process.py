@@ -16,7 +16,6 @@ import bot
 from bot.errors import CanvasgramError
 
 ADMIN_ID = 1
-STOP_SECONDS = 10.0
 
 SOURCE_FOLDER = Path(bot.__file__).resolve().parent.parent
 # As in the image and the unit of the operations page.
@@ -65,17 +64,10 @@ class BenchProcess:
 
     async def kill(self) -> None:
         """End it as a power cut would."""
-        await self._end_with(signal.SIGKILL)
+        await self.end_with(signal.SIGKILL)
 
-    async def stop(self) -> None:
-        """End it in order, and after a timeout by force."""
-        try:
-            async with asyncio.timeout(STOP_SECONDS + 1):
-                await self._end_with(signal.SIGTERM)
-        except TimeoutError:
-            await self._end_with(signal.SIGKILL)
-
-    async def _end_with(self, signal_number: signal.Signals) -> None:
+    async def end_with(self, signal_number: signal.Signals) -> None:
+        """Send it a signal and wait for its end."""
         self.end_expected = True
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal_number)

@@ -69,7 +69,7 @@ async def confirm(tx: Transaction, item: int, lane: Lane, message_id: int) -> bo
     in_doubt = [row.id for row in rows if row.state == "unknown"]
     if len(in_doubt) != 1 or any(row.message_id == message_id for row in rows):
         return False
-    is_copied = exists(select(literal(1)).select_from(_COPY).where(_COPY.c.copy_of == in_doubt[0]))
+    is_copied = exists().where(_COPY.c.copy_of == in_doubt[0])
     arrived = update(outbox).where(outbox.c.id == in_doubt[0], ~is_copied).returning(outbox.c.id)
     if (await tx.execute(arrived.values(state="open", message_id=message_id))).first() is None:
         return False

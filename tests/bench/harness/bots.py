@@ -1,7 +1,9 @@
 """The bots that are measured: how each is started as a process of its own, and what it costs the machine."""
 
+import asyncio
 import contextlib
 import os
+import signal
 import time
 from asyncio.subprocess import Process
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from tests.bench.harness.figures import BotName
 
 BOT_LABELS: dict[BotName, str] = {"ours": "ours", "memory": "memory loop", "bare": "bare loop"}
 MIB = 1 << 20
+STOP_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,14 @@ class BotProcess(BenchProcess):
         super().__init__(BOT_LABELS[name], process, log_file, started_at)
         self.name = name
         self._proc = Path(f"/proc/{process.pid}")
+
+    async def stop(self) -> None:
+        """End it in order, and after a timeout by force."""
+        try:
+            async with asyncio.timeout(STOP_SECONDS + 1):
+                await self.end_with(signal.SIGTERM)
+        except TimeoutError:
+            await self.end_with(signal.SIGKILL)
 
     def read_cpu_seconds(self) -> float | None:
         """Seconds of processor time so far, of all its threads and ended children; None without /proc."""
