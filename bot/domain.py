@@ -5,9 +5,9 @@ otherwise; tokens are the server's counts, None where it gave none.
 """
 
 import zlib
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
 from bot.translations.translator import Translatable, Translator
@@ -444,7 +444,7 @@ class Channel(Protocol):
         ...
 
     def end(self) -> None:
-        """Deliver the turn's final parts, which are committed, and show nothing else of this turn."""
+        """Show nothing else of this turn; its final parts are committed, or it has none."""
         ...
 
 
@@ -457,6 +457,47 @@ class ChannelFactory(Protocol):
     def __call__(
         self, lane: Lane, item: int, *, silent: bool, reply_to: int | None, translate: Translator
     ) -> Channel: ...
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a transaction leaves to be done; the functions that write rows note it.
+
+    `outbox_lanes`: where something is to be sent or edited, in the order of their first rows.
+    `inbox_shares`: the shares of items that may be claimed.
+    `has_due_times`: when a job is due next has changed. `has_questions`: people were asked something that
+    expires.
+    """
+
+    outbox_lanes: dict[Lane, None] = field(default_factory=dict)
+    inbox_shares: set[int] = field(default_factory=set)
+    has_due_times: bool = False
+    has_questions: bool = False
+
+    def note_outbox(self, lane: Lane) -> None:
+        """Something is to be sent or edited in this lane."""
+        self.outbox_lanes[lane] = None
+
+    def note_inbox(self, shares: Iterable[int]) -> None:
+        """Items of these shares may be claimed."""
+        self.inbox_shares.update(shares)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left to be done."""
+        return not (self.outbox_lanes or self.inbox_shares or self.has_due_times or self.has_questions)
+
+
+class CommitListener(Protocol):
+    """Does what commits leave to be done: the database tells it, and who writes rows wakes nobody."""
+
+    def build_notifications(self, changes: Changes) -> Sequence[str]:
+        """What other processes are told by the same commit, where the database can tell them."""
+        ...
+
+    def note_commit(self, changes: Changes) -> None:
+        """Hear of what was committed, or may have been: the outcome of a commit can be unknown."""
+        ...
 
 
 class Runner(Protocol):

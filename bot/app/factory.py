@@ -1,7 +1,6 @@
 """The composition root: builds every part of the gateway and connects them."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -14,20 +13,18 @@ from bot.app.replica import (
     ReplicaLink,
     ReplicaParts,
     bind_waiting_messages,
-    bind_wake,
     build_replica,
     build_revision_watch,
     find_holds,
-    wake_for_updates,
 )
 from bot.app.tool_factory import build_approval_dependencies, load_tools
 from bot.app.turn_factory import TurnFactory
+from bot.app.work_listener import WorkListener
 from bot.attachments.reader import AttachmentReader
 from bot.db.conversations import calls
 from bot.db.database_url import is_postgresql
 from bot.db.engine import Database
 from bot.db.queues.admin_notices import AdminNotices
-from bot.db.queues.incoming_updates import IncomingUpdate
 from bot.db.retry import OutageLog, retry_until_available
 from bot.domain import ItemKind, Runner
 from bot.llm.client import ModelClient
@@ -114,8 +111,7 @@ async def build(
 ) -> Gateway:
     """Build the gateway on an open database, a Telegram client that knows its name, and the models.
 
-    The worker is built last, for it needs the runners; parts that wake it name it in a lambda, which is
-    called only once the gateway runs.
+    The worker is built last, for it needs the runners.
     """
     model, fallback = models
     timers = process.timers
@@ -125,7 +121,6 @@ async def build(
     link = process.replica_link
     holds = find_holds(link)
     await retry_until_available(partial(_abandon_model_calls, database, link))
-    wake_worker = bind_wake(link, lambda: worker.wake())
     groups = GroupDirectory(
         bot.id,
         bot.username,
@@ -155,10 +150,8 @@ async def build(
         own_lanes=link.build_own_lanes() if link else None,
     )
     unreachable_chats = UnreachableChats(database, groups, lambda lane: turns.stop(lane))
-    dead_letters = DeadLetters(database, notices, sender.wake, timers)
-    approval_dependencies = build_approval_dependencies(
-        notices, access, sender.wake, wake_worker, timers, link
-    )
+    dead_letters = DeadLetters(database, notices, timers)
+    approval_dependencies = build_approval_dependencies(notices, access, timers, link)
     tools = await load_tools(
         settings,
         database,
@@ -167,8 +160,8 @@ async def build(
         options.page_reader,
         look_seconds=LOOK_SECONDS if link else None,
     )
-    jobs = await build_job_components(settings, database, access, sender, wake_worker)
-    tool_questions = ToolQuestions(database, sender.wake, dead_letters.notify_admins)
+    jobs = await build_job_components(settings, database, access)
+    tool_questions = ToolQuestions(database, dead_letters.notify_admins)
     turn_factory = TurnFactory(
         settings,
         database,
@@ -186,9 +179,8 @@ async def build(
     cache_warmup = turn_factory.build_cache_warmup()
     turns = TurnRunner(
         turn_factory.build_dependencies(
-            partial(ChatChannel, sender), sender.wake, cache_warmup.trigger, timers, tools.policy_dependencies
+            partial(ChatChannel, sender), cache_warmup.trigger, timers, tools.policy_dependencies
         ),
-        wake_worker=lambda: worker.wake(),
         elsewhere=OtherTurns(link) if link else None,
     )
     quota = QuotaGate(
@@ -201,7 +193,6 @@ async def build(
             settings.time_zone,
             count_replicas=link.own_shares.count_replicas if link else None,
         ),
-        wake_sender=sender.wake,
     )
     maintenance = MaintenanceFactory(
         settings,
@@ -216,8 +207,6 @@ async def build(
         notices=notices,
         turns=quota,
         best_effort_calls=best_effort_calls,
-        wake_worker=wake_worker,
-        wake_sender=sender.wake,
         is_repeatable=tools.is_repeatable,
         bot_name=bot.username,
         default_thinking=settings.thinking,
@@ -243,11 +232,8 @@ async def build(
             groups,
             turn_factory.build_address_judge(),
             has_quota=quota.has_quota,
-            wake_worker=wake_worker,
         ),
-        guest_queries=GuestQueries(
-            database, TelegramClient(bot), wake_worker=wake_worker, wake_sender=sender.wake
-        ),
+        guest_queries=GuestQueries(database, TelegramClient(bot)),
         admin_page_url=settings.admin_page_url,
     )
     runners: dict[ItemKind, Runner] = {
@@ -258,19 +244,13 @@ async def build(
             max_waiting=settings.waiting_messages,
             on_answered=lambda items: reactions.remove(items),
         ),
-        "reminder": jobs.outcomes.record_after(
-            ReminderRunner(database, access, groups, jobs.user_jobs, sender.wake)
-        ),
+        "reminder": jobs.outcomes.record_after(ReminderRunner(database, access, groups, jobs.user_jobs)),
         "task": jobs.outcomes.record_after(
             TaskRunner(database, access, groups, quota, approval_dependencies.on_turn_ended)
         ),
         "system": maintenance.build_system_job_runner(
             notices,
-            {
-                "summary": turn_factory.build_summarizer(),
-                **tools.build_task_runners(best_effort_calls, sender.wake),
-            },
-            sender.wake,
+            {"summary": turn_factory.build_summarizer(), **tools.build_task_runners(best_effort_calls)},
         ),
     }
     revision_watch = build_revision_watch(database, access, groups, quota, tools.tool_registry)
@@ -289,17 +269,13 @@ async def build(
         holds=holds,
     )
     reactions = SeenReactions(bot, worker.is_busy, timers.get_begin, bind_waiting_messages(link))
-
-    def on_stored(updates: Sequence[IncomingUpdate]) -> None:
-        reactions.enqueue(updates)
-        wake_for_updates(link, worker, updates)
-
+    database.set_listener(WorkListener(worker, sender, jobs.scheduler, tools.approvals, link))
     return Gateway(
         intake=UpdatePoller(
             bot,
             database,
             PollerCallbacks(
-                on_stored,
+                reactions.enqueue,
                 lambda line: best_effort_calls.alert_admins(access.list_admins(), line),
                 partial(read_envelope, groups=groups),
                 list_allowed_updates(guest_mode=settings.guest_mode == "on"),
@@ -316,7 +292,7 @@ async def build(
         usage_recorder=usage_recorder,
         reconciliation=maintenance.reconciliation,
         scheduler=jobs.scheduler,
-        system_job_sync=maintenance.build_system_job_sync(jobs.scheduler, wake_worker),
+        system_job_sync=maintenance.build_system_job_sync(worker.wake),
         approvals=tools.approvals,
         access=access,
         model=model,

@@ -3,13 +3,11 @@
 A part of the composition root; factory.py builds the rest.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from bot.db.database_url import find_database_file
 from bot.db.engine import Database
 from bot.db.retry import retry_until_available
-from bot.domain import Lane
 from bot.jobs.outcomes import JobOutcomes
 from bot.jobs.schedule_tool import ChatSchedules
 from bot.jobs.scheduler import JobScheduler
@@ -17,7 +15,6 @@ from bot.jobs.times.zones import is_utc
 from bot.jobs.user_jobs import JobLimits, JobOwner, UserJobs
 from bot.settings import Settings
 from bot.telegram.access import Access
-from bot.telegram.delivery.sender import Sender
 from bot.turns.turn_request import TurnRequest
 
 
@@ -28,7 +25,6 @@ class JobComponents:
     scheduler: JobScheduler
     user_jobs: UserJobs
     outcomes: JobOutcomes
-    wake_sender: Callable[[Lane], None]
 
     def schedules_for(self, request: TurnRequest) -> ChatSchedules:
         """The jobs that tools of this turn see and change."""
@@ -38,23 +34,16 @@ class JobComponents:
             self.user_jobs,
             owner,
             request.translate,
-            self.wake_sender,
             said_at=said_at,
             own_words=request.own_words,
         )
 
 
-async def build_job_components(
-    settings: Settings,
-    database: Database,
-    access: Access,
-    sender: Sender,
-    wake_worker: Callable[[], None],
-) -> JobComponents:
-    """Build them; `wake_worker` is called when something is due."""
+async def build_job_components(settings: Settings, database: Database, access: Access) -> JobComponents:
+    """Build them."""
     database_file = find_database_file(settings.database_url)
-    scheduler = JobScheduler(database, wake_worker, database_file=database_file)
-    outcomes = JobOutcomes(database, access.get_translator, sender.wake)
+    scheduler = JobScheduler(database, database_file=database_file)
+    outcomes = JobOutcomes(database, access.get_translator)
     await retry_until_available(outcomes.recover)
     is_zone_known = "time_zone" in settings.model_fields_set and not is_utc(settings.time_zone)
     limits = JobLimits(
@@ -62,4 +51,4 @@ async def build_job_components(
         max_total=settings.jobs_total,
         default_zone=settings.time_zone if is_zone_known else None,
     )
-    return JobComponents(scheduler, UserJobs(database, limits, scheduler.wake), outcomes, sender.wake)
+    return JobComponents(scheduler, UserJobs(database, limits), outcomes)

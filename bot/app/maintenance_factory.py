@@ -11,9 +11,8 @@ from functools import partial
 from bot.db.database_url import find_database_file
 from bot.db.engine import Database
 from bot.db.queues.admin_notices import AdminNotices
-from bot.domain import Lane, NotifyAdmins, Runner
+from bot.domain import NotifyAdmins, Runner
 from bot.errors import BackupFailed
-from bot.jobs.scheduler import JobScheduler
 from bot.jobs.system_job_runner import (
     SystemJob,
     SystemJobRunner,
@@ -75,22 +74,19 @@ class MaintenanceFactory:
         )
 
     def build_system_job_runner(
-        self, notices: AdminNotices, other_runners: Mapping[str, Runner], wake_sender: Callable[[Lane], None]
+        self, notices: AdminNotices, other_runners: Mapping[str, Runner]
     ) -> SystemJobRunner:
         """The runner of system items; `other_runners`, by name, run those that are no system job."""
-        all_others = {**other_runners, "forget": ForgetChatRunner(self._database, wake_sender)}
-        return SystemJobRunner(self._database, self._system_jobs, all_others, notices, wake_sender)
+        all_others = {**other_runners, "forget": ForgetChatRunner(self._database)}
+        return SystemJobRunner(self._database, self._system_jobs, all_others, notices)
 
-    def build_system_job_sync(
-        self, scheduler: JobScheduler, wake_worker: Callable[[], None]
-    ) -> SystemJobSync:
+    def build_system_job_sync(self, on_ordered: Callable[[], None]) -> SystemJobSync:
         """What keeps the rows of the system jobs as the settings want them."""
         return SystemJobSync(
             self._database,
             self._system_jobs,
             SystemJobSettings(self.retention_policy.database_file, self._settings.time_zone),
-            wake_scheduler=scheduler.wake,
-            wake_worker=wake_worker,
+            on_ordered=on_ordered,
         )
 
     def _build_database_jobs(self) -> list[SystemJob]:

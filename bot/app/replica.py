@@ -5,7 +5,7 @@ A part of the composition root; factory.py builds the rest.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +16,6 @@ from bot.db.conversations import calls
 from bot.db.database_url import is_postgresql
 from bot.db.engine import Database
 from bot.db.queues import inbox, outbox, seat_requests
-from bot.db.queues.incoming_updates import IncomingUpdate
 from bot.db.revision_watch import RevisionWatch
 from bot.db.schema import find_newest_revision
 from bot.db.shares import LockHolders, OwnShares, ShareHold
@@ -61,11 +60,7 @@ class ReplicaLink:
 
     def build_own_lanes(self) -> OwnLanes:
         """Which lanes the sender delivers in."""
-        return OwnLanes(
-            self.own_shares.holds,
-            self.own_shares.is_confirmed,
-            lambda lane: self.messenger.send("outbox", lane.key),
-        )
+        return OwnLanes(self.own_shares.holds, self.own_shares.is_confirmed)
 
 
 @asynccontextmanager
@@ -122,18 +117,6 @@ def find_holds(link: ReplicaLink | None) -> Mapping[int, ShareHold] | None:
     return None if link is None else link.own_shares.holds
 
 
-def bind_wake(link: ReplicaLink | None, wake: Callable[[], None]) -> Callable[[], None]:
-    """Return what has every replica look at the inbox, this one by `wake`."""
-    if link is None:
-        return wake
-
-    def wake_all() -> None:
-        wake()
-        link.messenger.send("inbox", "all")
-
-    return wake_all
-
-
 def bind_waiting_messages(link: ReplicaLink | None) -> Callable[[Lane, int], None]:
     """Return what tells the replica of another lane of a message that may have to wait there."""
 
@@ -142,13 +125,6 @@ def bind_waiting_messages(link: ReplicaLink | None) -> Callable[[Lane, int], Non
             link.messenger.send("waits", f"{lane.key} {message_id}")
 
     return tell_other
-
-
-def wake_for_updates(link: ReplicaLink | None, worker: Worker, updates: Sequence[IncomingUpdate]) -> None:
-    """Have those look at the inbox for whom something was stored."""
-    worker.wake()
-    if link is not None and any(update.share not in link.own_shares.holds for update in updates):
-        link.messenger.send("inbox", "all")
 
 
 class OtherTurns:

@@ -4,7 +4,7 @@ A part of the composition root; factory.py builds the rest.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bot.app.replica import ReplicaLink
@@ -52,9 +52,7 @@ class ToolFactory:
             self.tool_registry.is_unavailable,
         )
 
-    def build_task_runners(
-        self, best_effort_calls: BestEffortCalls, wake_sender: Callable[[Lane], None]
-    ) -> Mapping[str, Runner]:
+    def build_task_runners(self, best_effort_calls: BestEffortCalls) -> Mapping[str, Runner]:
         """The runner of the tasks that /tools leaves in the inbox, by the name of their job."""
         tool_settings = build_tool_settings(self.settings)
         add_tasks = AddToolTasks(self.database, tool_settings, self.builtin_tools, self.sign_in_tasks.begin)
@@ -65,7 +63,7 @@ class ToolFactory:
             **self.sign_in_tasks.get_handlers(),
         }
         admins = self.settings.admin_ids
-        runner = ToolTaskRunner(self.database, self.tool_registry, handlers, wake_sender, admins)
+        runner = ToolTaskRunner(self.database, self.tool_registry, handlers, admins)
         return {TOOLS_JOB: runner}
 
     def is_repeatable(self, name: str) -> bool:
@@ -103,7 +101,6 @@ async def load_tools(
                 await outbox.add(tx, item=None, lane=lane, parts=(offer,), now=time.time())
 
         await retry_until_available(write)
-        dependencies.wake_sender(lane)
 
     tool_registry = ToolRegistry(
         database,
@@ -121,7 +118,6 @@ async def load_tools(
         database,
         build_tool_settings(settings),
         builtin_tools,
-        dependencies.wake_worker,
         ToolRights(dependencies.is_admin, tool_registry.can_use, settings.admin_ids),
     )
     return ToolFactory(settings, database, builtin_tools, tool_registry, approvals, sign_in_tasks)
@@ -130,8 +126,6 @@ async def load_tools(
 def build_approval_dependencies(
     notices: AdminNotices,
     access: Access,
-    wake_sender: Callable[[Lane], None],
-    wake_worker: Callable[[], None],
     timers: TurnTimers,
     link: ReplicaLink | None,
 ) -> ApprovalDependencies:
@@ -140,17 +134,9 @@ def build_approval_dependencies(
     def on_turn_ended(turn: EndedTurn) -> None:
         if link is None or link.own_shares.has(turn.lane):  # else the replica that has the chat finds it
             timers.end(turn.item, turn.lane, turn.spans)
-        wake_sender(turn.lane)
-
-    def on_question() -> None:
-        if link is not None:
-            link.messenger.send("asked", "")
 
     return ApprovalDependencies(
         reachable_admins=notices.list_admins,
         is_admin=lambda person: access.get_role(person) == "admin",
-        wake_sender=wake_sender,
-        wake_worker=wake_worker,
         on_turn_ended=on_turn_ended,
-        on_question=on_question,
     )

@@ -94,19 +94,14 @@ class TurnFactory:
     def build_dependencies(
         self,
         channel_for: ChannelFactory,
-        wake_sender: Callable[[Lane], None],
         on_cache_lost: Callable[[], None],
         timers: TurnTimers,
         policy_dependencies: ToolPolicyDependencies,
     ) -> TurnDependencies:
-        """What turns work with.
-
-        `wake_sender` is called when something to send is stored for a lane, `on_cache_lost` when the main
-        endpoint came back with an empty cache.
-        """
+        """What turns work with; `on_cache_lost`: called when the main endpoint has an empty cache again."""
         return TurnDependencies(
             database=self.database,
-            routes=self._build_routes(wake_sender, on_cache_lost),
+            routes=self._build_routes(on_cache_lost),
             channel_for=channel_for,
             context_for=self._build_tool_context,
             config=self._build_config(),
@@ -186,9 +181,7 @@ class TurnFactory:
     def _main_endpoint(self) -> ModelEndpoint:
         return ModelEndpoint("main", self.settings.model_url, self.model, lambda: self.model.name)
 
-    def _build_routes(
-        self, wake_sender: Callable[[Lane], None], on_cache_lost: Callable[[], None]
-    ) -> EndpointRoutes:
+    def _build_routes(self, on_cache_lost: Callable[[], None]) -> EndpointRoutes:
         main_caller = ModelCaller(
             self.ledger,
             self.model,
@@ -211,7 +204,6 @@ class TurnFactory:
             self.database,
             main,
             fallback,
-            wake_sender,
             fallback_for_thinking=self.settings.fallback_for == "hard",
         )
 

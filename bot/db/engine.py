@@ -9,6 +9,7 @@ from bot.db.database_url import is_postgresql, parse_database_path
 from bot.db.retry import OutageLog
 from bot.db.sqlite.engine import open_sqlite
 from bot.db.transaction import Transaction
+from bot.domain import CommitListener
 
 
 class Database(Protocol):
@@ -17,6 +18,10 @@ class Database(Protocol):
     Every transaction is committed when its block ends, and rolled back when that raises. All raise
     StoreUnavailable while the database cannot be used: the same work may be tried again.
     """
+
+    def set_listener(self, listener: CommitListener) -> None:
+        """Tell this listener from now on what each commit of this process leaves to be done."""
+        ...
 
     def transaction(self, *, durable: bool = True) -> AbstractAsyncContextManager[Transaction]:
         """Write; this process has one write transaction at a time.

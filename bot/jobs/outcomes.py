@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from bot.db.engine import Database
 from bot.db.queues import job_outcomes, outbox
 from bot.db.queues.job_outcomes import MAX_FAILURES, PausedJob
-from bot.domain import Button, InboxItem, Lane, Part, Runner
+from bot.domain import Button, InboxItem, Part, Runner
 from bot.translations.translator import Translator, translatable
 
 PAUSED_TEXT = translatable("I paused “{text}”: it failed {times} times in a row, the last time: {reason}.")
@@ -18,18 +18,16 @@ GiveUp = Callable[[tuple[InboxItem, ...], str], Awaitable[None]]
 
 
 class JobOutcomes:
-    """Records outcomes; `wake_sender` is called for the lane of a person who gets a message."""
+    """Records outcomes."""
 
     def __init__(
         self,
         database: Database,
         get_translator: Callable[[int], Translator],
-        wake_sender: Callable[[Lane], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._get_translator = get_translator
-        self._wake_sender = wake_sender
         self._clock = clock
 
     def record_after(self, runner: Runner) -> Runner:
@@ -67,8 +65,6 @@ class JobOutcomes:
             if paused is not None:
                 parts = (_format_paused(self._get_translator(paused.person), paused),)
                 await outbox.add(tx, item=None, lane=paused.lane, parts=parts, now=self._clock())
-        if paused is not None:
-            self._wake_sender(paused.lane)
 
 
 def _format_paused(translate: Translator, paused: PausedJob) -> Part:

@@ -1,14 +1,13 @@
 """The schedules of one person in one chat, as the tool `schedule` uses them."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bot.db.people import groups
 from bot.db.queues import jobs
 from bot.db.transaction import Transaction
-from bot.domain import Lane
 from bot.jobs.times.zones import UnclearTime, resolve_zone
 from bot.jobs.user_jobs import JobOwner, UserJobs, ZoneUnknown, format_job, format_schedule
 from bot.translations.translator import ENGLISH, Translator, translatable
@@ -37,7 +36,7 @@ class ChatSchedules:
     """Implements the tools' protocol Schedules.
 
     In a group only the jobs of that group are seen: its prompts are read by others.
-    `translate`: into the person's language. `wake_sender` is called when the person has something to read.
+    `translate`: into the person's language.
     `said_at`: when they asked, `own_words`: what they wrote then themselves, and nobody else.
     """
 
@@ -46,7 +45,6 @@ class ChatSchedules:
         user_jobs: UserJobs,
         owner: JobOwner,
         translate: Translator,
-        wake_sender: Callable[[Lane], None],
         *,
         said_at: float | None = None,
         own_words: str = "",
@@ -54,7 +52,6 @@ class ChatSchedules:
         self._user_jobs = user_jobs
         self._owner = owner
         self._translate = translate
-        self._wake_sender = wake_sender
         self._said_at = said_at
         self._own_words = own_words
 
@@ -70,8 +67,6 @@ class ChatSchedules:
             raise ToolError(ZONE_UNKNOWN_TEXT) from None
         except UnclearTime as error:
             raise ToolError(str(error)) from None
-        self._user_jobs.wake_scheduler()
-        self._wake_sender(self._owner.lane)
         return f"Scheduled. {format_schedule(ENGLISH, schedule)}. {CONFIRMATION_SHOWN}"
 
     async def preview(self, arguments: Mapping[str, Any]) -> CallPreview:

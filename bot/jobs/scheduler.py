@@ -1,7 +1,6 @@
 """Turns jobs that are due into inbox items, and does nothing else.
 
-What is due is computed from the rows; APScheduler only wakes the scheduler. The clock is passed in. Code that
-stores a job, or changes when one is due, calls `wake`.
+What is due is computed from the rows; APScheduler only wakes the scheduler. The clock is passed in.
 """
 
 import asyncio
@@ -44,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class JobScheduler:
-    """Enqueues due jobs as long as it runs; `wake_worker` is called when something new is in the inbox.
+    """Enqueues due jobs as long as it runs.
 
     `database_file` is watched for what other commands write; None: it is read at every look.
     """
@@ -52,14 +51,12 @@ class JobScheduler:
     def __init__(
         self,
         database: Database,
-        wake_worker: Callable[[], None],
         clock: Callable[[], float] = time.time,
         *,
         database_file: Path | None = None,
     ) -> None:
         self._database = database
         self._commits = CommitWatch(database_file)
-        self._wake_worker = wake_worker
         self._clock = clock
         self._wake_event = asyncio.Event()
         self._last_now: float | None = None  # the clock when it was read last
@@ -108,8 +105,6 @@ class JobScheduler:
             fired_jobs = await run_in_thread(plan_jobs, due_jobs, now)
             async with self._database.transaction() as tx:
                 await jobs.fire(tx, fired_jobs, now=now)
-            if any(job.row for job in fired_jobs):
-                self._wake_worker()
             _log_missed(fired_jobs)
             if is_small_batch:
                 async with self._database.read_transaction() as tx:

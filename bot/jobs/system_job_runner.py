@@ -19,7 +19,7 @@ from bot.db.queues import system_jobs as system_job_rows
 from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.jobs import NewJob
 from bot.db.retry import retry_until_available
-from bot.domain import InboxItem, Lane, Part, Runner
+from bot.domain import InboxItem, Part, Runner
 from bot.errors import CanvasgramError, JobFailed, StoreUnavailable
 from bot.jobs.times import rrules
 from bot.jobs.times.rrules import RecurrenceRule
@@ -65,8 +65,7 @@ def build_weekly_rule(local_time: str) -> str:
 class SystemJobRunner:
     """The runner of the gateway's own items: of system jobs, and of others by the name in an item's body.
 
-    `other_runners` are by that name, such as `forget`. `wake_sender` is called for each lane that has
-    something to read.
+    `other_runners` are by that name, such as `forget`.
     """
 
     def __init__(
@@ -75,13 +74,11 @@ class SystemJobRunner:
         system_jobs: Sequence[SystemJob],
         other_runners: Mapping[str, Runner],
         notices: AdminNotices,
-        wake_sender: Callable[[Lane], None],
     ) -> None:
         self._database = database
         self._system_jobs = {job.name: job for job in system_jobs}
         self._other_runners = other_runners
         self._notices = notices
-        self._wake_sender = wake_sender
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         [item] = items
@@ -90,9 +87,7 @@ class SystemJobRunner:
             await self._other_runners[name](items)
             return
         message, failure = await self._run_job(name)
-        lanes = await retry_until_available(lambda: self._store_outcome(item, name, message, failure))
-        for lane in lanes:
-            self._wake_sender(lane)
+        await retry_until_available(lambda: self._store_outcome(item, name, message, failure))
 
     async def _run_job(self, name: str) -> tuple[AdminMessage | None, CanvasgramError | None]:
         """Run the job; returns the message for admins, and the error if it failed."""
@@ -112,7 +107,7 @@ class SystemJobRunner:
 
     async def _store_outcome(
         self, item: InboxItem, name: str, message: AdminMessage | None, failure: CanvasgramError | None
-    ) -> tuple[Lane, ...]:
+    ) -> None:
         now = time.time()
         async with self._database.transaction() as tx:
             failures_before = await system_job_rows.record_end(tx, name, failed=failure is not None, now=now)
@@ -120,22 +115,20 @@ class SystemJobRunner:
             if failure is not None:
                 await inbox.mark_dead(tx, [item.id], error=str(failure), now=now)
                 text = defer("The job {name} failed: {reason}", name=name, reason=failure.explain)
-                return await self._notices.notify(tx, subject, text, now=now)
+                await self._notices.notify(tx, subject, text, now=now)
+                return
             await inbox.mark_done(tx, [item.id], now=now)
-            lanes: tuple[Lane, ...] = ()
             if message is not None:
-                lanes = await self._notices.send(tx, message, now=now)
+                await self._notices.send(tx, message, now=now)
             if failures_before:
                 text = defer("The job {name} works again.", name=name)
-                lanes += await self._notices.notify(tx, subject, text, now=now)
-            return lanes
+                await self._notices.notify(tx, subject, text, now=now)
 
 
 class SystemJobSync:
     """Keeps the rows of system jobs as the settings want them, and notices jobs that were ordered.
 
-    Other commands order jobs. `wake_scheduler` is called when due times may have changed, `wake_worker` when
-    an item waits.
+    Other commands order jobs; `on_ordered` is called when the item of such a job waits.
     """
 
     def __init__(
@@ -144,14 +137,12 @@ class SystemJobSync:
         system_jobs: Sequence[SystemJob],
         settings: "SystemJobSettings",
         *,
-        wake_scheduler: Callable[[], None],
-        wake_worker: Callable[[], None],
+        on_ordered: Callable[[], None],
     ) -> None:
         self._database = database
         self._system_jobs = system_jobs
         self._settings = settings
-        self._wake_scheduler = wake_scheduler
-        self._wake_worker = wake_worker
+        self._on_ordered = on_ordered
         self._commits = CommitWatch(settings.database_file)
 
     async def run(self) -> None:
@@ -161,7 +152,6 @@ class SystemJobSync:
         """
         await asyncio.sleep(POLL_SECONDS)
         await retry_until_available(self.sync_rows)
-        self._wake_scheduler()
         while True:
             await asyncio.sleep(compute_seconds_to_look(POLL_SECONDS))
             with contextlib.suppress(StoreUnavailable):
@@ -186,10 +176,10 @@ class SystemJobSync:
                 await jobs.put_system_job(tx, new, now=now)
 
     async def poll_ordered_jobs(self) -> None:
-        """Wake the worker if a job waits. While nothing is written to the database, it is not queried."""
+        """Tell of a job that waits. While nothing is written to the database, it is not queried."""
         with self._commits.look() as is_written:
             if is_written and await self._has_ordered():
-                self._wake_worker()
+                self._on_ordered()
 
     async def _has_ordered(self) -> bool:
         async with self._database.read_transaction() as tx:

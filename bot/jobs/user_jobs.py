@@ -74,11 +74,10 @@ class JobOwner:
 
 @dataclass(frozen=True, slots=True)
 class UserJobs:
-    """Keeps jobs of people; `wake_scheduler` is called when one may be due earlier than was known."""
+    """Keeps jobs of people."""
 
     database: Database
     limits: JobLimits
-    wake_scheduler: Callable[[], None]
     clock: Callable[[], float] = time.time
 
     async def find_zone(self, tx: Transaction, person: int) -> str | None:

@@ -145,14 +145,10 @@ class RetentionTask:
 
 
 class ForgetChatRunner:
-    """Runs the job of a /forget in its lane: after the work it stopped, before what is written next.
+    """Runs the job of a /forget in its lane: after the work it stopped, before what is written next."""
 
-    `wake_sender` is called for the lane when there is something to send, or to delete.
-    """
-
-    def __init__(self, database: Database, wake_sender: Callable[[Lane], None]) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._wake_sender = wake_sender
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         [item] = items
@@ -178,4 +174,3 @@ class ForgetChatRunner:
                 parts = (Part(translate(FORGOTTEN_TEXT)),)
                 await outbox.add(tx, item=item.id, lane=lane, parts=parts, now=now)
             await inbox.mark_done(tx, [item.id], now=now)
-        self._wake_sender(lane)

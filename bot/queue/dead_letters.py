@@ -4,14 +4,13 @@ Its sender is notified, and the admins once for each reason.
 """
 
 import time
-from collections.abc import Callable
 
 from bot.db.conversations import turns
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.queues import inbox, outbox, unplaced_items
 from bot.db.queues.admin_notices import AdminNotices
-from bot.domain import InboxItem, Lane, Part
+from bot.domain import InboxItem, Part
 from bot.translations.translator import Translatable, defer, translatable
 from bot.usage.timers import TurnTimers
 
@@ -19,18 +18,16 @@ DEAD_LETTER_NOTICE = translatable("Something went wrong with this message. It is
 
 
 class DeadLetters:
-    """How the worker gives up on items; `wake_sender` is called for each lane that has something to read."""
+    """How the worker gives up on items."""
 
     def __init__(
         self,
         database: Database,
         notices: AdminNotices,
-        wake_sender: Callable[[Lane], None],
         timers: TurnTimers | None = None,
     ) -> None:
         self._database = database
         self._notices = notices
-        self._wake_sender = wake_sender
         self._timers = timers or TurnTimers()
 
     async def __call__(self, items: tuple[InboxItem, ...], reason: str) -> None:
@@ -42,20 +39,15 @@ class DeadLetters:
             await unplaced_items.forget_dead(tx, [item.id for item in items])
             had_turn = await turns.fail(tx, first.id, reason="the turn was set aside", now=now)
             text = defer("A message could not be processed: {reason}", reason=reason)
-            lanes = [*await self._notices.notify(tx, "set aside", text, now=now)]
+            await self._notices.notify(tx, "set aside", text, now=now)
             if first.lane is not None:
                 translate = await people.find_translator(tx, first.lane.chat)
                 parts = (Part(translate(DEAD_LETTER_NOTICE)),)
                 await outbox.add(tx, item=first.id, lane=first.lane, parts=parts, now=now)
-                lanes.append(first.lane)
         if had_turn and first.lane is not None:
             self._timers.open(first, first.lane).has_ended = True
-        for lane in lanes:
-            self._wake_sender(lane)
 
     async def notify_admins(self, subject: str, text: Translatable) -> None:
         """Notify the admins in a transaction of its own, unless the subject's last notice was the same."""
         async with self._database.transaction() as tx:
-            lanes = await self._notices.notify(tx, subject, text, now=time.time())
-        for lane in lanes:
-            self._wake_sender(lane)
+            await self._notices.notify(tx, subject, text, now=time.time())

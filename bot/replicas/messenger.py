@@ -44,10 +44,17 @@ class ReplicaMessenger:
 
     async def send_with(self, tx: Transaction, messages: Sequence[tuple[Topic, str]]) -> None:
         """Tell all other replicas once `tx` is committed, and not before."""
-        if messages:
-            payload = build_payload(self.life, messages)
-            assert len(payload) <= MAX_PAYLOAD_BYTES
+        for payload in self.build_payloads(messages):
             await notify(tx, payload)
+
+    def build_payloads(self, messages: Sequence[tuple[Topic, str]]) -> list[str]:
+        """What is notified to tell all other replicas."""
+        payloads = [
+            build_payload(self.life, messages[start : start + _MAX_KEYS])
+            for start in range(0, len(messages), _MAX_KEYS)
+        ]
+        assert all(len(payload) <= MAX_PAYLOAD_BYTES for payload in payloads)
+        return payloads
 
     def receive(self, payload: str) -> None:
         """Do what another replica asks for."""

@@ -112,8 +112,6 @@ class ActionDependencies:
     notices: AdminNotices
     turns: TurnService
     best_effort_calls: BestEffortCalls
-    wake_worker: Callable[[], None]
-    wake_sender: Callable[[Lane], None]
     is_repeatable: Callable[[str], bool]
     bot_name: str
     default_thinking: ThinkMode

@@ -37,14 +37,10 @@ class GuestQueries:
         database: Database,
         client: TelegramClient,
         *,
-        wake_worker: Callable[[], None],
-        wake_sender: Callable[[Lane], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._client = client
-        self._wake_worker = wake_worker
-        self._wake_sender = wake_sender
         self._clock = clock
 
     async def answer(self, update: ParsedUpdate, translate: Translator) -> None:
@@ -52,7 +48,6 @@ class GuestQueries:
         inline_message_id = await self._try_within_window(update)
         if inline_message_id:
             await retry_until_available(partial(self._queue, update, inline_message_id))
-            self._wake_worker()
         else:
             await retry_until_available(partial(self._give_up, update, translate))
 
@@ -107,4 +102,3 @@ class GuestQueries:
             await outbox.add(tx, item=update.item.id, lane=private_lane, parts=(Part(text),), now=now)
             await inbox.mark_done(tx, [update.item.id], now=now)
             await inbox.forget_body(tx, [update.item.id])
-        self._wake_sender(private_lane)

@@ -147,7 +147,6 @@ class QuotaGate:
         access: Access,
         *,
         settings: QuotaSettings,
-        wake_sender: Callable[[Lane], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.stop = turns.stop
@@ -156,7 +155,6 @@ class QuotaGate:
         self._database = database
         self._access = access
         self._settings = settings
-        self._wake_sender = wake_sender
         self._clock = clock
         self._limit_cache: dict[tuple[int, RoleOrBlocked | None], int | None] = {}
         self._margins: dict[int, _Margin] = {}  # by person or group
@@ -296,7 +294,6 @@ class QuotaGate:
         async with self._database.transaction() as tx:
             if await self._record_notified_today(tx, holder, now):
                 await outbox.add(tx, item=None, lane=request.lane, parts=(Part(line, silent=True),), now=now)
-        self._wake_sender(request.lane)
 
     async def _record_notified_today(self, tx: Transaction, holder: int, now: float) -> bool:
         """Record that the person or group has been notified today; False if they had been already."""

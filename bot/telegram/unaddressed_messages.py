@@ -38,14 +38,12 @@ class UnaddressedMessages:
         judge: AddressJudge,
         *,
         has_quota: Callable[[int, Lane], Awaitable[bool]],
-        wake_worker: Callable[[], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._groups = groups
         self.judge = judge
         self._has_quota = has_quota
-        self._wake_worker = wake_worker
         self._clock = clock
         self._limiter = RateLimiter(MAX_READS_A_MINUTE, 60.0)
 
@@ -95,7 +93,6 @@ class UnaddressedMessages:
             kept_id = message_id if current_lane == lane else None
             await unplaced_items.place(tx, item.id, "text", current_lane, kept_id)
             await group_texts.delete_message(tx, lane, message_id)
-        self._wake_worker()
 
 
 def describe_group_message(

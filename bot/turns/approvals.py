@@ -1,8 +1,7 @@
 """Asks whether a tool call may run, takes the answer, and resumes the turn, also after a restart.
 
 Owns who is asked and may answer, what an answer leads to, and when a question expires. Its methods work
-inside the caller's transaction and return the lanes in which something is to be delivered once that is
-committed.
+inside the caller's transaction.
 """
 
 import asyncio
@@ -56,30 +55,16 @@ _ANSWER_TOASTS: dict[ApprovalAnswer, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerOutcome:
-    """What follows from a tap; `toast` is a line for the person who tapped."""
-
-    toast: str
-    lanes_to_wake: tuple[Lane, ...] = ()
-    is_settled: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class ApprovalDependencies:
     """What approvals need of the gateway.
 
     `reachable_admins`: those who can be written to now.
-    `on_turn_ended`: called for a turn that was ended where it waited, once that is committed; its lane need
-    not be woken.
-    `on_question`: called once a question is put, where another process may be the one that lets it expire.
+    `on_turn_ended`: called for a turn that was ended where it waited, once that is committed.
     """
 
     reachable_admins: Callable[[Transaction], Awaitable[Sequence[int]]]
     is_admin: Callable[[int], bool]
-    wake_sender: Callable[[Lane], None]
-    wake_worker: Callable[[], None]
     on_turn_ended: Callable[[EndedTurn], None]
-    on_question: Callable[[], object] = lambda: None
 
 
 class Approvals:
@@ -137,9 +122,8 @@ class Approvals:
         pending_calls: Iterable[PendingCall],
         *,
         now: float,
-    ) -> list[Lane]:
-        """Put the questions of a turn that is parked now. Call `notify` once that is committed."""
-        lanes = []
+    ) -> None:
+        """Put the questions of a turn that is parked now."""
         expires_at = now + self._timeout_seconds
         for pending in pending_calls:
             if pending.has_open_question:
@@ -147,14 +131,6 @@ class Approvals:
             recipients = await self.find_recipients(tx, pending.requirement.approver, requester)
             question = build_question(requester, step, pending, expires_at=expires_at)
             await put_question(tx, question, requester, pending, recipients, now=now)
-            lanes += [*recipients, requester.lane]
-        return lanes
-
-    def notify(self, lanes: Iterable[Lane]) -> None:
-        """The questions are committed: have them delivered, and watch when they expire."""
-        self._wake_senders(lanes)
-        self.wake()
-        self._dependencies.on_question()
 
     def wake(self) -> None:
         """Watch when a question expires that was put just now."""
@@ -168,32 +144,29 @@ class Approvals:
         answered_by: tuple[int, str],
         *,
         now: float,
-    ) -> AnswerOutcome:
-        """Take the answer of a person, given by id and name.
-
-        Wake the lanes, and the worker, once it is committed.
-        """
+    ) -> str:
+        """Take the answer of a person, given by id and name; returns a line for who tapped."""
         question = await approval_rows.find_to_answer(tx, question_id)
         (person, name) = answered_by
         translate = await people.find_translator(tx, person)
         if question is None or (answer == "here" and question.binding is None):
-            return AnswerOutcome(translate("This button is too old."))
+            return translate("This button is too old.")
         if not self.can_answer(question, person):
-            return AnswerOutcome(await self._explain_not_yours(tx, translate, question))
+            return await self._explain_not_yours(tx, translate, question)
         if question.answer is not None and question.answered_by == person:
-            return AnswerOutcome(translate("You have already answered this."))
+            return translate("You have already answered this.")
         if question.answer is not None:
-            return AnswerOutcome(_format_answer(translate, question.answer, translate("another admin")))
+            return _format_answer(translate, question.answer, translate("another admin"))
         if question.expires_at <= now:
-            lanes = await self._resolve_questions(tx, [question], "expired", None, now=now)
-            return AnswerOutcome(translate(TOO_LATE), lanes, is_settled=True)
-        lanes = await self._resolve_questions(tx, [question], answer, person, name, now=now)
+            await self._resolve_questions(tx, [question], "expired", None, now=now)
+            return translate(TOO_LATE)
+        await self._resolve_questions(tx, [question], answer, person, name, now=now)
         if answer == "here" and question.binding is not None:
             key = AllowanceKey(
                 question.asker, question.lane.chat, question.tool, question.hash, question.binding
             )
             await approval_rows.allow(tx, key, until=now + ALLOW_HERE_SECONDS, given_by=person, now=now)
-        return AnswerOutcome(translate(_ANSWER_TOASTS[answer]), lanes, is_settled=True)
+        return translate(_ANSWER_TOASTS[answer])
 
     async def _explain_not_yours(
         self, tx: Transaction, translate: Translator, question: ApprovalQuestion
@@ -215,16 +188,16 @@ class Approvals:
     def _is_other_admin(self, person: int, requester: int) -> bool:
         return person != requester and self._dependencies.is_admin(person)
 
-    async def stop_turns(self, tx: Transaction, turns: Sequence[int], *, now: float) -> tuple[Lane, ...]:
+    async def stop_turns(self, tx: Transaction, turns: Sequence[int], *, now: float) -> None:
         """Stop parked turns: they come to their end when they are resumed."""
         questions = await approval_rows.list_open(tx, turns=turns)
-        return await self._resolve_questions(tx, questions, "stopped", None, now=now)
+        await self._resolve_questions(tx, questions, "stopped", None, now=now)
 
-    async def forget_lane(self, tx: Transaction, lane: Lane, *, before: int, now: float) -> tuple[Lane, ...]:
+    async def forget_lane(self, tx: Transaction, lane: Lane, *, before: int, now: float) -> None:
         """Forget a chat: what waits in this lane of it ends, what was allowed in the chat is revoked."""
         await approval_rows.revoke_all(tx, chat=lane.chat)
         parked_turns = await parked_items.list_parked_turns(tx, lane, before=before)
-        return await self.stop_turns(tx, parked_turns, now=now)
+        await self.stop_turns(tx, parked_turns, now=now)
 
     async def end_for_person(
         self, tx: Transaction, person: int, *, reason: str, now: float
@@ -234,31 +207,23 @@ class Approvals:
         Returns what to call once that is committed.
         """
         await approval_rows.revoke_all(tx, person=person)
-        withdrawn = await self._withdraw(tx, await approval_rows.list_open(tx, person=person), now)
-        ended_turns = await parked_items.end_waiting_turns(tx, person, reason=reason, now=now)
-        return (withdrawn, *self._report_ended(ended_turns))
+        await self._withdraw(tx, await approval_rows.list_open(tx, person=person), now)
+        return self._report_ended(await parked_items.end_waiting_turns(tx, person, reason=reason, now=now))
 
     async def end_turns(
         self, tx: Transaction, turns: Sequence[int], *, reason: str, now: float
     ) -> tuple[Callable[[], object], ...]:
         """End those of these turns that wait, and withdraw their questions; returns as `end_for_person`."""
-        withdrawn = await self._withdraw(tx, await approval_rows.list_open(tx, turns=turns), now)
-        return (
-            withdrawn,
-            *self._report_ended(await parked_items.end_turns(tx, turns, reason=reason, now=now)),
-        )
+        await self._withdraw(tx, await approval_rows.list_open(tx, turns=turns), now)
+        return self._report_ended(await parked_items.end_turns(tx, turns, reason=reason, now=now))
 
-    async def _withdraw(
-        self, tx: Transaction, questions: Sequence[ApprovalQuestion], now: float
-    ) -> Callable[[], object]:
-        lanes = []
+    async def _withdraw(self, tx: Transaction, questions: Sequence[ApprovalQuestion], now: float) -> None:
         for question in questions:
             await approval_rows.store_answer(tx, question.id, "stopped", None, now=now)
-            lanes += await self._show_answer(tx, question, "stopped", "")
-        return partial(self._wake_senders, lanes)
+            await self._show_answer(tx, question, "stopped", "")
 
-    def _report_ended(self, ended_turns: Iterable[EndedTurn]) -> list[Callable[[], object]]:
-        return [partial(self._dependencies.on_turn_ended, turn) for turn in ended_turns]
+    def _report_ended(self, ended_turns: Iterable[EndedTurn]) -> tuple[Callable[[], object], ...]:
+        return tuple(partial(self._dependencies.on_turn_ended, turn) for turn in ended_turns)
 
     async def run(self) -> None:
         """Let questions expire, until cancelled."""
@@ -281,11 +246,8 @@ class Approvals:
             return expires_at
         async with self._database.transaction() as tx:
             questions = await approval_rows.list_open(tx, expired_by=now)
-            lanes = await self._resolve_questions(tx, questions, "expired", None, now=now)
-            expires_at = await approval_rows.find_next_expiry(tx)
-        self._wake_senders(lanes)
-        self._dependencies.wake_worker()
-        return expires_at
+            await self._resolve_questions(tx, questions, "expired", None, now=now)
+            return await approval_rows.find_next_expiry(tx)
 
     async def _resolve_questions(
         self,
@@ -296,31 +258,23 @@ class Approvals:
         answerer_name: str = "",
         *,
         now: float,
-    ) -> tuple[Lane, ...]:
+    ) -> None:
         """Store and show one answer to several questions, and resume the turns that have no open one left."""
-        lanes = list[Lane]()
         for question in questions:
             if await approval_rows.store_answer(tx, question.id, answer, answered_by, now=now):
-                lanes += await self._show_answer(tx, question, answer, answerer_name)
+                await self._show_answer(tx, question, answer, answerer_name)
         turns = [question.turn for question in questions]
         for turn in await approval_rows.list_answered_turns(tx, turns):
             await parked_items.resume(tx, turn, stopped=answer == "stopped", now=now)
-        return tuple(lanes)
 
     async def _show_answer(
         self, tx: Transaction, question: ApprovalQuestion, answer: ApprovalAnswer, answerer_name: str
-    ) -> list[Lane]:
+    ) -> None:
         """Replace the buttons by the answer, in every chat the question was put to."""
-        lanes: list[Lane] = []
         for row, lane in await approval_rows.list_messages(tx, question.id):
             translate = await people.find_translator(tx, lane.chat)
             line = _format_answer(translate, answer, answerer_name)
-            lanes += await outbox.close_buttons(tx, [row], line)
-        return lanes
-
-    def _wake_senders(self, lanes: Iterable[Lane]) -> None:
-        for lane in dict.fromkeys(lanes):
-            self._dependencies.wake_sender(lane)
+            await outbox.close_buttons(tx, [row], line)
 
 
 def _format_answer(translate: Translator, answer: ApprovalAnswer, name: str) -> str:

@@ -5,7 +5,6 @@ Asks the chat where that needs its consent.
 
 import re
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from bot.db.conversations import chat_settings, turns
@@ -47,14 +46,12 @@ class EndpointRoute:
 class EndpointRoutes:
     """The routes to both endpoints, or to the main one alone.
 
-    `wake_sender`: called with a lane once something to send is stored for it.
     `fallback_for_thinking`: turns that think are answered by the second endpoint.
     """
 
     database: Database
     main: EndpointRoute
     fallback: EndpointRoute | None
-    wake_sender: Callable[[Lane], None]
     fallback_for_thinking: bool = False
 
 
@@ -200,8 +197,7 @@ class EndpointRouter:
             if consent.kinds is not None:
                 return "no"
             await self._ask_consent(tx, fallback, OCCASION_MAIN_DOWN)
-        self._routes.wake_sender(self._lane)
-        return "wait"
+            return "wait"
 
     async def _load_consent(self, tx: Transaction, fallback: ModelEndpoint) -> Consent:
         """What the chat has agreed to, also if its group has become a supergroup since."""

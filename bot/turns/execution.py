@@ -95,8 +95,8 @@ class TurnExecution:
             summaries_enabled=dependencies.config.summaries_enabled,
         )
 
-    async def run(self) -> bool:
-        """Run the turn to its end; True if it has left work in the inbox.
+    async def run(self) -> None:
+        """Run the turn to its end.
 
         A prompt too long for the endpoint is built again with less history.
         """
@@ -112,7 +112,6 @@ class TurnExecution:
                 await self._recorder.store_failure(failed_call)
                 break
             await self._recorder.commit(failed_call.closing)
-        return self._recorder.needs_summary
 
     async def _run_loop(self, budget: int) -> CallResult | None:
         """Run until the turn has ended or is parked; a failed call is returned."""

@@ -76,7 +76,6 @@ class TurnRecorder:
     """Stores one turn.
 
     `call`: the row of the model call under way.
-    `needs_summary`: the turn has ended and left a summary to make in the inbox.
     """
 
     def __init__(
@@ -88,7 +87,6 @@ class TurnRecorder:
         summaries_enabled: bool,
     ) -> None:
         self.call = 0
-        self.needs_summary = False
         self._dependencies = dependencies
         self._request = request
         self._router = router
@@ -140,7 +138,6 @@ class TurnRecorder:
                 lambda tx, now: self._store_event(tx, event, new_messages, now=now),
                 durable=isinstance(event, RunTools),
             )
-        self._executor.policy.notify()
 
     async def park(self, step: int, pending_calls: Sequence[PendingCall]) -> bool:
         """Park the turn until its calls are approved: the lane is free, and what it shows is taken back.
@@ -163,7 +160,6 @@ class TurnRecorder:
             await parked_items.park(tx, self._turn.id, items, spans=spans, now=now)
 
         await self.commit(None, store_parked)
-        self._executor.policy.notify()
         return is_parked
 
     async def store_failover(
@@ -374,12 +370,8 @@ class TurnRecorder:
         await store_messages(tx, answer, first_send, now=now)
         items = [item.id for item in request.items]
         await inbox.mark_done(tx, items, spans=self._dependencies.format_spans(), now=now)
-        self.needs_summary = (
-            self._summaries_enabled
-            and not self._turn.is_conversation_over
-            and self._is_nearly_full()
-            and await summaries.enqueue_summary(tx, lane, now=now)
-        )
+        if self._summaries_enabled and not self._turn.is_conversation_over and self._is_nearly_full():
+            await summaries.enqueue_summary(tx, lane, now=now)
 
     def _is_nearly_full(self) -> bool:
         used = self._turn.prompt_tokens + history.estimate_tokens(self._messages)

@@ -33,21 +33,15 @@ class TurnsElsewhere(Protocol):
 
 
 class TurnRunner:
-    """Runs turns and stops them.
-
-    `wake_worker` is called when a turn has left work in the inbox, `elsewhere` for turns that do not run
-    here.
-    """
+    """Runs turns and stops them; `elsewhere` does for those that do not run here."""
 
     def __init__(
         self,
         dependencies: TurnDependencies,
         *,
-        wake_worker: Callable[[], None],
         elsewhere: TurnsElsewhere | None = None,
     ) -> None:
         self._dependencies = dependencies
-        self._wake_worker = wake_worker
         self._elsewhere = elsewhere
         self._handles: dict[str, TurnHandle] = {}
 
@@ -117,8 +111,7 @@ class TurnRunner:
                 self._dependencies.timers.forget(timer.item)
             else:
                 execution = TurnExecution(self._dependencies, full_request, handle, channel)
-                if await execution.run():
-                    self._wake_worker()
+                await execution.run()
                 if execution.is_parked:  # how long it waits is measured by its rows
                     self._dependencies.timers.forget(timer.item)
             timer.has_ended = True

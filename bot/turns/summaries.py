@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 async def enqueue_summary(tx: Transaction, lane: Lane, *, now: float) -> bool:
     """Enqueue a summary of the lane's ended turns, except the newest, which a /retry may still replace.
 
-    False if there is nothing to do; else wake the worker once this is committed.
+    False if there is nothing to do.
     """
     conversation = await conversations.find(tx, lane)
     past_turns = await turns.list_past_turns(tx, lane, conversation.number)

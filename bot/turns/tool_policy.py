@@ -16,7 +16,7 @@ from bot.db.people import groups, people
 from bot.db.queues import outbox
 from bot.db.tools.approvals import ApprovalQuestion
 from bot.db.transaction import Transaction
-from bot.domain import Lane, Part, ToolResult
+from bot.domain import Part, ToolResult
 from bot.tool_registry.assembly import format_unavailable
 from bot.turns.approval_questions import PendingCall, Requester
 from bot.turns.approvals import NO_ADMIN, Approvals
@@ -81,7 +81,6 @@ class ToolPolicy:
         self._toolbox = toolbox
         self._taint_state = taint_state
         self._questions_by_call = questions_by_call
-        self._lanes_to_notify: tuple[Lane, ...] = ()
 
     @property
     def has_questions(self) -> bool:
@@ -92,7 +91,6 @@ class ToolPolicy:
         self, tx: Transaction, event: RunTools, results: ResultsByCall, *, now: float
     ) -> PolicyDecisions:
         """Decide about the calls of a step that have no result yet; `results` are all that the turn has."""
-        self._lanes_to_notify = ()
         await self._follow_group(tx)
         taint_state = self.add_results(results)
         call_count = sum(result.outcome != "refused" for result in results.values())
@@ -118,16 +116,9 @@ class ToolPolicy:
     async def request_approvals(
         self, tx: Transaction, step: int, pending_calls: Iterable[PendingCall], *, now: float
     ) -> None:
-        """Put the questions of a turn that is parked now; call `notify` once that is committed."""
+        """Put the questions of a turn that is parked now."""
         await self._follow_group(tx)
-        lanes = await self._dependencies.approvals.request(tx, self._requester, step, pending_calls, now=now)
-        self._lanes_to_notify = tuple(lanes)
-
-    def notify(self) -> None:
-        """Have delivered what was stored for people to read; call it once that is committed."""
-        if self._lanes_to_notify:
-            self._dependencies.approvals.notify(self._lanes_to_notify)
-            self._lanes_to_notify = ()
+        await self._dependencies.approvals.request(tx, self._requester, step, pending_calls, now=now)
 
     async def _follow_group(self, tx: Transaction) -> None:
         """Ask in the supergroup from now on that the group of the turn may have become."""
@@ -184,7 +175,6 @@ class ToolPolicy:
         translate = await people.find_translator(tx, requester.person)
         line = Part(translate(NO_ADMIN, tool=tool.name), silent=True)
         await outbox.add(tx, item=None, lane=requester.lane, parts=(line,), now=now)
-        self._lanes_to_notify = (requester.lane,)
         return DenyCall("nobody", NOBODY)
 
 

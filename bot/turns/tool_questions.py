@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -36,11 +35,8 @@ class _OpenQuestion:
 class ToolQuestions:
     """The questions that are open in this process, by the key in their buttons."""
 
-    def __init__(
-        self, database: Database, wake_sender: Callable[[Lane], None], notify_admins: NotifyAdmins
-    ) -> None:
+    def __init__(self, database: Database, notify_admins: NotifyAdmins) -> None:
         self._database = database
-        self._wake_sender = wake_sender
         self._notify_admins = notify_admins
         self._open: dict[str, _OpenQuestion] = {}
 
@@ -102,15 +98,12 @@ class ToolQuestions:
             lane = await groups.find_lane(tx, lane)
             rows = await outbox.add(tx, item=None, lane=lane, parts=(part,), now=time.time())
             await outbox.allow_repeat(tx, rows)
-        self._wake_sender(lane)
-        return rows
+            return rows
 
     async def _close(self, rows: list[int], line: str) -> None:
         """Replace the buttons of a question by what came of it."""
         async with self._database.transaction() as tx:
-            lanes = await outbox.close_buttons(tx, rows, line)
-        for lane in lanes:
-            self._wake_sender(lane)
+            await outbox.close_buttons(tx, rows, line)
 
 
 async def _wait(answer: asyncio.Future[ToolAnswer]) -> ToolAnswer:

@@ -129,7 +129,7 @@ async def test_while_nothing_is_written_parts_that_watch_read_once(
     count = ReadCount(database, monkeypatch)
     async with asyncio.TaskGroup() as tasks:
         if part == "scheduler":
-            running = JobScheduler(database, lambda: None, database_file=file).run()
+            running = JobScheduler(database, database_file=file).run()
         elif part == "registry":
             tools = ToolRegistry(database, (), lambda person: True, ToolSettings(database_file=file))
             await tools.load()
@@ -152,7 +152,7 @@ async def test_while_nothing_is_written_parts_that_watch_read_once(
 
 async def watch_system_jobs(database: Database, file: Path) -> None:
     settings = SystemJobSettings(file)
-    system_jobs = SystemJobSync(database, (), settings, wake_scheduler=lambda: None, wake_worker=lambda: None)
+    system_jobs = SystemJobSync(database, (), settings, on_ordered=lambda: None)
     while True:
         await system_jobs.poll_ordered_jobs()
         await asyncio.sleep(0)

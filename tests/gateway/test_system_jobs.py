@@ -50,7 +50,6 @@ class SystemJobHarness:
     ran_names: list[str] = field(default_factory=list)
     error: Exception | None = None
     result: AdminMessage | None = None
-    woken_lanes: list[Lane] = field(default_factory=list)
     zone: str = "UTC"
 
     def system_jobs(self) -> tuple[SystemJob, ...]:
@@ -74,9 +73,7 @@ class SystemJobHarness:
     ) -> SystemJobSync:
         job_settings = SystemJobSettings(self.file, self.zone, lambda: self.now)
         jobs_to_sync = self.system_jobs() if system_jobs is None else system_jobs
-        return SystemJobSync(
-            self.database, jobs_to_sync, job_settings, wake_scheduler=lambda: None, wake_worker=wake
-        )
+        return SystemJobSync(self.database, jobs_to_sync, job_settings, on_ordered=wake)
 
     def make_runner(self) -> SystemJobRunner:
         return SystemJobRunner(
@@ -84,7 +81,6 @@ class SystemJobHarness:
             self.system_jobs(),
             {"other": self.run_other},
             AdminNotices([7]),
-            self.woken_lanes.append,
         )
 
     async def run_other(self, items: tuple[InboxItem, ...]) -> None:
@@ -92,7 +88,7 @@ class SystemJobHarness:
 
     async def run_scheduler(self) -> None:
         """What the schedule does now."""
-        await JobScheduler(self.database, lambda: None, lambda: self.now).enqueue_due()
+        await JobScheduler(self.database, lambda: self.now).enqueue_due()
 
     async def run_inbox(self) -> None:
         """Run what waits in the inbox."""
@@ -158,7 +154,6 @@ async def test_a_job_that_fails_is_reported_once_and_once_more_when_it_works_aga
         await harness.run_inbox()
         assert (await harness.load_rows())["care"].failures == night + 1
     assert await harness.sent_texts() == ["The job care failed: The disk is full."]
-    assert harness.woken_lanes == [Lane(7)]
     harness.error = None
     harness.now += 24 * HOUR
     await harness.run_scheduler()
@@ -183,7 +178,6 @@ async def test_what_admins_are_to_read_is_written_down_with_the_end_of_the_job(h
     await harness.run_scheduler()
     await harness.run_inbox()
     assert await harness.sent_texts() == ["42 turns", "42 turns"]
-    assert harness.woken_lanes == [Lane(7), Lane(8)]
 
 
 async def test_a_database_that_is_busy_is_waited_for_and_other_items_have_their_own_runners(
@@ -265,8 +259,7 @@ async def test_without_a_log_there_is_nothing_to_hear(harness: SystemJobHarness,
         harness.database,
         (),
         job_settings,
-        wake_scheduler=lambda: None,
-        wake_worker=lambda: pytest.fail("woken"),
+        on_ordered=lambda: pytest.fail("woken"),
     ).poll_ordered_jobs()
 
 

@@ -18,11 +18,9 @@ SAID_AT = rrules.to_timestamp(datetime(2026, 11, 23, 14, 0), rrules.load_zone(ZO
 
 def open_schedules(database: Database, own_words: str = "") -> ChatSchedules:
     limits = JobLimits(default_zone=ZONE)
-    user_jobs = UserJobs(database, limits, lambda: None, clock=lambda: SAID_AT + 600)
+    user_jobs = UserJobs(database, limits, clock=lambda: SAID_AT + 600)
     owner = JobOwner(ANN, "Ann", Lane(ANN))
-    return ChatSchedules(
-        user_jobs, owner, load_translator("de"), lambda lane: None, said_at=SAID_AT, own_words=own_words
-    )
+    return ChatSchedules(user_jobs, owner, load_translator("de"), said_at=SAID_AT, own_words=own_words)
 
 
 async def test_a_question_is_in_words_and_its_time_counts_from_the_message(database: Database):

@@ -29,6 +29,7 @@ from bot.jobs.scheduler import (
     plan_jobs,
 )
 from bot.jobs.times.next_run import LATE_SECONDS
+from tests.support.commits import CommitRecord
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC).timestamp()
 HOUR = 3600.0
@@ -50,13 +51,9 @@ class SchedulerHarness:
 
     database: Database
     clock: FakeClock = field(default_factory=FakeClock)
-    wake_count: int = 0
 
     def build_scheduler(self) -> JobScheduler:
-        return JobScheduler(self.database, self.count_wake, self.clock)
-
-    def count_wake(self) -> None:
-        self.wake_count += 1
+        return JobScheduler(self.database, self.clock)
 
     async def add_job(self, next_due: float = NOON, rule: str | None = None, **more: Any) -> int:
         new = NewJob("reminder", next_due, "UTC", rule, text="tea", person=7, lane=Lane(7), **more)
@@ -80,12 +77,11 @@ def harness(database: Database) -> SchedulerHarness:
     return SchedulerHarness(database)
 
 
-async def test_a_due_job_becomes_an_item_and_the_worker_is_woken(harness: SchedulerHarness):
+async def test_a_due_job_becomes_an_item(harness: SchedulerHarness):
     job = await harness.add_job()
     later = await harness.add_job(NOON + HOUR)
     assert await harness.build_scheduler().enqueue_due() == NOON + HOUR
     assert await harness.list_inbox_rows() == [(job, NOON)]
-    assert harness.wake_count == 1
     row = await harness.load_job(job)
     assert (row.next_due, row.last_due) == (None, NOON)
     assert (await harness.load_job(later)).next_due == NOON + HOUR
@@ -93,7 +89,7 @@ async def test_a_due_job_becomes_an_item_and_the_worker_is_woken(harness: Schedu
 
 async def test_nothing_due_writes_nothing(harness: SchedulerHarness):
     assert await harness.build_scheduler().enqueue_due() is None
-    assert harness.wake_count == 0
+    assert await harness.list_inbox_rows() == []
 
 
 async def test_many_due_jobs_are_written_in_several_transactions(harness: SchedulerHarness):
@@ -258,23 +254,18 @@ async def wait_until(is_done: Callable[[], bool], changed: asyncio.Event) -> Non
 async def test_it_wakes_by_itself_when_a_job_is_due_and_when_an_earlier_one_is_added(
     database: Database,
 ):
-    changed = asyncio.Event()
-    wakes: list[int] = []
-
-    def wake() -> None:
-        wakes.append(1)
-        changed.set()
-
+    commits = CommitRecord()
+    database.set_listener(commits)
     harness = SchedulerHarness(database)
-    scheduler = JobScheduler(database, wake)
+    scheduler = JobScheduler(database)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(scheduler.run())
         first = await harness.add_job(time.time() + 0.5)
         scheduler.wake()
-        await wait_until(lambda: len(wakes) == 1, changed)
+        await wait_until(lambda: commits.inbox_count == 1, commits.changed)
         second = await harness.add_job(time.time() - 1)
         scheduler.wake()
-        await wait_until(lambda: len(wakes) == 2, changed)
+        await wait_until(lambda: commits.inbox_count == 2, commits.changed)
         running.cancel()
     assert [job for job, _ in await harness.list_inbox_rows()] == [first, second]
 

@@ -163,12 +163,10 @@ class SimulatedProcess:
     runners: dict[str, Runner] = field(default_factory=dict)
 
     async def start(self) -> "SimulatedProcess":
-        self.scheduler = JobScheduler(self.database, lambda: None, self.clock)
-        outcomes = JobOutcomes(self.database, lambda person: ENGLISH, lambda lane: None, self.clock)
-        user_jobs = UserJobs(self.database, JobLimits(), lambda: None, self.clock)
-        reminders = ReminderRunner(
-            self.database, self.access, build_directory(), user_jobs, lambda lane: None, self.clock
-        )
+        self.scheduler = JobScheduler(self.database, self.clock)
+        outcomes = JobOutcomes(self.database, lambda person: ENGLISH, self.clock)
+        user_jobs = UserJobs(self.database, JobLimits(), self.clock)
+        reminders = ReminderRunner(self.database, self.access, build_directory(), user_jobs, self.clock)
         turn_service = FakeTurnService(self.database, self.clock)
         tasks = TaskRunner(
             self.database, self.access, build_directory(), turn_service, lambda _: None, self.clock

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from sqlalchemy.engine import Row
 from bot.db.engine import Database
 from bot.db.queues import outbox
 from bot.db.tables import outbox as outbox_table
-from bot.domain import FirstSend, Lane, Part
+from bot.domain import Changes, FirstSend, Lane, Part
 from bot.sim.telegram.server import BotApi, BotApiCall
 from bot.telegram.client import create_bot
 from bot.telegram.delivery.channel import ChatChannel
@@ -34,6 +34,20 @@ NO_GAP_LIMITS = RateLimits(private_edit_gap=0.0, group_edit_gap=0.0)
 GENEROUS_LIMITS = RateLimits(
     CallRate(0.0001, 1000), CallRate(0.001, 1000), CallRate(0.001, 1000), CallRate(0.001, 1000), 0.0, 0.0
 )
+
+
+@dataclass
+class SenderListener:
+    """Wakes a sender for what is committed, as the gateway's listener does."""
+
+    sender: Sender
+
+    def build_notifications(self, changes: Changes) -> Sequence[str]:
+        return ()
+
+    def note_commit(self, changes: Changes) -> None:
+        for lane in changes.outbox_lanes:
+            self.sender.wake(lane)
 
 
 @dataclass
@@ -66,6 +80,7 @@ class DeliveryHarness:
                 limits=self.limits,
                 own_lanes=own_lanes,
             )
+            self.database.set_listener(SenderListener(sender))
             async with asyncio.TaskGroup() as tasks:
                 running = tasks.create_task(sender.run())
                 try:
@@ -108,10 +123,9 @@ class DeliveryHarness:
         async with self.database.transaction() as tx:
             await store_messages(tx, answer, first_send, now=time.time())
 
-    async def send_text(self, sender: Sender, text: str, item: int | None = 1, lane: Lane = ANN) -> int:
-        """Store one message and wake the sender; returns its row."""
+    async def send_text(self, text: str, item: int | None = 1, lane: Lane = ANN) -> int:
+        """Store one message for the sender; returns its row."""
         (row,) = await self.store_parts((Part(text),), item, lane)
-        sender.wake(lane)
         return row
 
     async def load_rows(self) -> list[Row[Any]]:

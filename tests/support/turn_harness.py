@@ -47,6 +47,7 @@ from bot.turns.model_caller import ModelCaller
 from bot.turns.runner import TurnRunner
 from bot.turns.tool_policy import ToolPolicyDependencies
 from bot.turns.turn_request import PreflightRequest, PreflightResult, TurnConfig, TurnRequest
+from tests.support.commits import CommitRecord
 from tools.base import PictureFitter, Tool, ToolContext
 
 LANE = Lane(7)
@@ -187,18 +188,18 @@ class TurnHarness:
     forbidden_tools: set[str] = field(default_factory=set)
     suspended_tools: set[str] = field(default_factory=set)
     approval_seconds: float = 900.0
-    woken_lanes: list[Lane] = field(default_factory=list)
-    worker_woken: asyncio.Event = field(default_factory=asyncio.Event)
+    commits: CommitRecord = field(default_factory=CommitRecord)
     ended_turns: list[EndedTurn] = field(default_factory=list)
     see: PictureFitter | None = None
+
+    def __post_init__(self) -> None:
+        self.database.set_listener(self.commits)
 
     @property
     def approvals(self) -> Approvals:
         dependencies = ApprovalDependencies(
             self._reachable_admins,
             lambda person: person in self.admins,
-            self.woken_lanes.append,
-            self._wake_worker,
             self.ended_turns.append,
         )
         return Approvals(self.database, dependencies, timeout_seconds=self.approval_seconds)
@@ -208,9 +209,6 @@ class TurnHarness:
 
     async def _reachable_admins(self, tx: Transaction) -> list[int]:
         return self.admins
-
-    def _wake_worker(self) -> None:
-        self.worker_woken.set()
 
     def build_runner(self) -> TurnRunner:
         return TurnRunner(
@@ -227,7 +225,6 @@ class TurnHarness:
                 ),
                 turn_seconds=self.turn_seconds,
             ),
-            wake_worker=lambda: None,
         )
 
     def _build_routes(self) -> EndpointRoutes:
@@ -238,9 +235,7 @@ class TurnHarness:
             patience_seconds=self.patience_seconds,
             notify_admins=self._notify_admins,
         )
-        return EndpointRoutes(
-            self.database, EndpointRoute(endpoint, caller, can_continue=True), None, lambda lane: None
-        )
+        return EndpointRoutes(self.database, EndpointRoute(endpoint, caller, can_continue=True), None)
 
     @property
     def tool_registry(self) -> ToolRegistry:

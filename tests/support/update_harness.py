@@ -47,6 +47,7 @@ from bot.turns.handle import TurnHandle
 from bot.turns.runner import RequestCompleter
 from bot.turns.tool_questions import ToolQuestions
 from bot.turns.turn_request import TurnRequest
+from tests.support.commits import CommitRecord
 from tests.support.groups import build_directory
 from tools.builtin.clock import clock
 from tools.builtin.notes import recall
@@ -175,28 +176,23 @@ class UpdateHarness:
         self.sees_all: bool | None = False
         self.address_judge = ScriptedAddressJudge()
         self.has_quota = True
-        self.woken_lanes: list[Lane] = []
-        self.worker_wakes = 0
+        self.commits = CommitRecord()
+        database.set_listener(self.commits)
         self.ended_items: list[EndedTurn] = []
-        self.job_changes = 0
-        self.user_jobs = UserJobs(
-            database, job_limits or JobLimits(), self._on_jobs_changed, clock=lambda: self.now
-        )
+        self.user_jobs = UserJobs(database, job_limits or JobLimits(), clock=lambda: self.now)
         best_effort_calls = BestEffortCalls(
             cast(Bot, self.bot), build_menu, build_group_menu, timeout_seconds=0.2
         )
         self.approvals = Approvals(
             database, self._approval_dependencies(), timeout_seconds=900, clock=lambda: self.now
         )
-        self.tool_questions = ToolQuestions(database, self.woken_lanes.append, self._notify_admins)
+        self.tool_questions = ToolQuestions(database, self._notify_admins)
         self.deps = ActionDependencies(
             access=self.access,
             groups=self.groups,
             notices=AdminNotices(configured_admins),
             turns=self.turns,
             best_effort_calls=best_effort_calls,
-            wake_worker=self._wake_worker,
-            wake_sender=self.woken_lanes.append,
             is_repeatable=lambda tool: tool == "clock",
             bot_name="canvas_bot",
             default_thinking="auto",
@@ -211,7 +207,6 @@ class UpdateHarness:
                 self.groups,
                 cast(AddressJudge, self.address_judge),
                 has_quota=self._has_quota,
-                wake_worker=self._wake_worker,
                 clock=lambda: self.now,
             ),
             builtin_tools={tool.name: tool for tool in (clock, recall)},
@@ -225,12 +220,7 @@ class UpdateHarness:
             database, self.deps, attachment_loader, max_waiting=3, clock=lambda: self.now
         )
         self.reminder_runner = ReminderRunner(
-            database,
-            self.access,
-            self.groups,
-            self.user_jobs,
-            self.woken_lanes.append,
-            clock=lambda: self.now,
+            database, self.access, self.groups, self.user_jobs, clock=lambda: self.now
         )
         self._last_update_id = 100
         self._last_outbox_row = 0
@@ -239,8 +229,6 @@ class UpdateHarness:
         return ApprovalDependencies(
             reachable_admins=AdminNotices(self.access.configured_admins).list_admins,
             is_admin=lambda person: self.access.get_role(person) == "admin",
-            wake_sender=self.woken_lanes.append,
-            wake_worker=self._wake_worker,
             on_turn_ended=self.ended_items.append,
         )
 
@@ -256,13 +244,7 @@ class UpdateHarness:
     async def _load_prompt_breakdown(self, tx: Transaction, lane: Lane) -> PromptBreakdown:
         return self.prompt_breakdown
 
-    def _on_jobs_changed(self) -> None:
-        self.job_changes += 1
-
     async def _notify_admins(self, subject: str, text: Translatable) -> None: ...
-
-    def _wake_worker(self) -> None:
-        self.worker_wakes += 1
 
     async def let_in(self, person: int, role: RoleOrBlocked = "member") -> None:
         async with self.database.transaction() as tx:
@@ -321,7 +303,9 @@ class UpdateHarness:
             await group_texts.store(tx, group_texts_read, now=self.now)
             await incoming_updates.store(tx, incoming, now=self.now)
             ids = select(inbox_table.c.id).order_by(inbox_table.c.id)
-            return list((await tx.execute(ids)).scalars())[-len(updates) :]
+            stored_ids = list((await tx.execute(ids)).scalars())[-len(updates) :]
+        self.commits.clear()
+        return stored_ids
 
     async def handle_claimed(self) -> list[SentMessage]:
         """Claim and handle what is due, as the worker does; return what the outbox holds of it afterwards."""

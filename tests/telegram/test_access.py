@@ -215,7 +215,7 @@ async def test_a_code_lets_its_stranger_in_and_greets_them(harness: UpdateHarnes
         ("77", "Hello P77"),
         ("1", "P77 has been let in"),
     ]
-    assert Lane(STRANGER) in harness.woken_lanes
+    assert Lane(STRANGER) in harness.commits.lanes
     await harness.send_text("hello", person=STRANGER)
     assert harness.turns.requests[0].person == STRANGER
 

@@ -50,9 +50,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> CountedTurns:
 def build_gate(turns: CountedTurns, database: Database, replicas: int) -> QuotaGate:
     settings = QuotaSettings(QUOTA, max_canvases_per_turn=1, count_replicas=lambda: replicas)
     access = Access("open")
-    return QuotaGate(
-        turns, database, access, settings=settings, wake_sender=lambda lane: None, clock=lambda: turns.now
-    )
+    return QuotaGate(turns, database, access, settings=settings, clock=lambda: turns.now)
 
 
 async def test_a_replica_looks_again_once_its_part_is_used_or_half_a_minute_has_passed(

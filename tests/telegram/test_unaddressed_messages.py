@@ -63,7 +63,7 @@ async def test_a_message_that_is_meant_becomes_a_turn_in_its_topic(harness: Upda
     assert request.reply_to == request.message_id == item.body["message"]["message_id"]
     [row] = await harness.load_items()
     assert (row.state, row.lane, row.message_id) == ("done", f"{CHAT}:7", request.message_id)
-    assert harness.worker_wakes == 1
+    assert harness.commits.inbox_count == 1
 
 
 async def test_of_a_message_for_others_nothing_is_kept(harness: UpdateHarness):
@@ -88,7 +88,7 @@ async def test_one_that_cannot_be_judged_at_all_is_forgotten_too(harness: Update
     await harness.store_updates(harness.build_message(ANNA, text="lunch?", chat=FAMILY))
     async with harness.database.transaction() as tx:
         claimed = await inbox.claim(tx, now=harness.now)
-    give_up = DeadLetters(harness.database, AdminNotices(frozenset()), harness.woken_lanes.append)
+    give_up = DeadLetters(harness.database, AdminNotices(frozenset()))
     await give_up(claimed.groups[0], "The process ended 3 times while this was handled.")
     [row] = await harness.load_items()
     assert (row.state, row.body, row.sender) == ("dead", None, None)

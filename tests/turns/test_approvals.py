@@ -87,8 +87,7 @@ async def answer(
     harness: TurnHarness, answer_word: ApprovalAnswer, by: tuple[int, str] = ANN, question: int = 1
 ) -> str:
     async with harness.database.transaction() as tx:
-        outcome = await harness.approvals.answer(tx, question, answer_word, by, now=time.time())
-        return outcome.toast
+        return await harness.approvals.answer(tx, question, answer_word, by, now=time.time())
 
 
 async def resume(harness: TurnHarness, *texts: str) -> None:
@@ -177,9 +176,10 @@ async def test_a_question_nobody_answers_expires(database: Database, model: Scri
     model.script = [make_reply("", ring())]
     await park(harness, "ring")
     approvals_watcher = harness.approvals
+    harness.commits.clear()
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(approvals_watcher.run())
-        await harness.worker_woken.wait()
+        await harness.commits.changed.wait()
         task.cancel()
     assert await answer(harness, "once") == "Nobody answered in time, so I won't run it."
     model.script = [make_reply("Too late.")]
@@ -261,7 +261,7 @@ async def test_where_no_admin_can_be_reached_the_chat_is_notified_at_once(
     await harness.build_runner().run(await harness.new_request("ring"))
     assert await harness.load_answers() == [NO_ADMIN.format(tool="ring"), "Nobody is there."]
     assert await harness.load_rows(tool_calls, "refusal", "result") == [("nobody", NOBODY)]
-    assert LANE in harness.woken_lanes
+    assert LANE in harness.commits.lanes
 
 
 async def test_a_call_allowed_here_asks_again_only_when_it_or_its_tool_changes(

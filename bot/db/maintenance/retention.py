@@ -314,7 +314,10 @@ async def _wipe_outbox(tx: Transaction, _: Sequence[int], condition: ColumnEleme
     await tx.execute(delete(outbox_files).where(outbox_files.c.outbox.in_(messages_with_files)))
     body = case((and_(outbox.c.state.in_(("done", "failed")), outbox.c.body.is_not(None)), EMPTY_BODY))
     state = case((outbox.c.state == "new", "done"), else_=outbox.c.state)
-    await tx.execute(update(outbox).where(condition).values(body=body, state=state, final=True, error=None))
+    wiped = update(outbox).where(condition).values(body=body, state=state, final=True, error=None)
+    for row in await tx.execute(wiped.returning(outbox.c.lane, outbox.c.state)):
+        if row.state == "open":
+            tx.changes.note_outbox(Lane.parse(row.lane))
 
 
 async def _wipe_calls(tx: Transaction, _: Sequence[int], condition: ColumnElement[bool]) -> None:

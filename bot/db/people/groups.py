@@ -159,6 +159,8 @@ async def move(tx: Transaction, old_chat: int, new_chat: int) -> None:
     # What runs stays with the replica that runs it, also if it dies.
     waits = and_(inbox.c.lane == new_lane, inbox.c.state != "running")
     await tx.execute(update(inbox).where(waits).values(share=Lane(new_chat).share))
+    tx.changes.note_inbox([Lane(new_chat).share])
+    tx.changes.note_outbox(Lane(new_chat))
     for table in (lanes, group_speakers, instructions):
         await _replace(tx, table.c.lane, old_lane, new_lane)
     for column in (groups.c.chat, limits.c.person):

@@ -16,10 +16,12 @@ from sqlalchemy import Select
 from bot.db import shares
 from bot.db.postgresql.connections import ServerEngines, create_engines
 from bot.db.postgresql.errors import translate_errors
+from bot.db.postgresql.notifications import notify
 from bot.db.postgresql.sessions import ServerSession, SessionOpener
 from bot.db.retry import OutageLog, report_failures, report_success
 from bot.db.shares import ShareHold
-from bot.db.transaction import Transaction
+from bot.db.transaction import Transaction, tell_listener
+from bot.domain import CommitListener
 from bot.errors import ReadTooSlow, SettingsRefused, ShareLost, StoreBusy, StoreUnavailable
 
 _BEGIN_WRITING: tuple[str, ...] = ("BEGIN", "SELECT pg_current_xact_id()::text")  # 0 to 2^64
@@ -63,6 +65,11 @@ class PostgresDatabase:
         self._writer: ServerSession | None = None
         self._idle_readers: list[ServerSession] = []
         self._reader_limit = asyncio.Semaphore(_MAX_READERS)
+        self._listener: CommitListener | None = None
+
+    def set_listener(self, listener: CommitListener) -> None:
+        """Tell this listener from now on what each commit leaves to be done."""
+        self._listener = listener
 
     @contextlib.asynccontextmanager
     async def transaction(
@@ -80,8 +87,11 @@ class PostgresDatabase:
                 writer = await self._open_writer()
                 try:
                     number = await self._begin_writing(writer, hold)
-                    yield writer.statements
-                    await self._commit(writer, number)
+                    tx = writer.build_transaction()
+                    yield tx
+                    await self._notify_others(tx)
+                    with tell_listener(self._listener, tx.changes):
+                        await self._commit(writer, number)
                 except BaseException:
                     await self._undo(writer)
                     raise
@@ -108,7 +118,7 @@ class PostgresDatabase:
                 reader = await self._open_reader()
                 try:
                     await reader.begin(_BEGIN_READING)
-                    yield reader.statements
+                    yield reader.build_transaction()
                     await reader.commit()
                 except BaseException:
                     await reader.aclose()
@@ -149,9 +159,11 @@ class PostgresDatabase:
                 aclosing(await self._writers.open()) as first,
                 aclosing(await self._writers.open()) as other,
             ):
-                number = (await first.statements.exec_driver_sql(_TAKE_OWN_LOCK)).scalar_one()
-                next_number = (await first.statements.exec_driver_sql(_SELECT_SESSION)).scalar_one()
-                is_shared = (await other.statements.exec_driver_sql(_TRY_LOCK.format(number))).scalar_one()
+                statements = first.build_transaction()
+                number = (await statements.exec_driver_sql(_TAKE_OWN_LOCK)).scalar_one()
+                next_number = (await statements.exec_driver_sql(_SELECT_SESSION)).scalar_one()
+                try_lock = _TRY_LOCK.format(number)
+                is_shared = (await other.build_transaction().exec_driver_sql(try_lock)).scalar_one()
         if is_shared or next_number != number:
             raise SettingsRefused(
                 "DATABASE_URL leads to a pooler that shares sessions, as PgBouncer does in transaction mode: "
@@ -171,6 +183,11 @@ class PostgresDatabase:
         if len(values) < len(statements) - 1:  # "BEGIN" has none
             raise ShareLost
         return values[0]
+
+    async def _notify_others(self, tx: Transaction) -> None:
+        if self._listener is not None and not tx.changes.is_empty:
+            for payload in self._listener.build_notifications(tx.changes):
+                await notify(tx, payload)
 
     async def _open_writer(self) -> ServerSession:
         if self._writer is not None and self._writer.is_lost:

@@ -15,14 +15,16 @@ from sqlalchemy.util import greenlet_spawn
 from bot.db.postgresql.connections import is_lost
 from bot.db.postgresql.server_connection import ServerConnection
 from bot.db.transaction import Parameters
+from bot.domain import Changes
 
 _STATEMENTS_AT_ONCE = 20  # of a server on the same machine, whose answers do not wait in the event loop
 
 
 class ServerTransaction:
-    """Runs the statements of a session's transactions."""
+    """Runs the statements of one transaction of a session."""
 
     def __init__(self, connection: Connection) -> None:
+        self.changes = Changes()
         self._connection = connection
         self._lock = asyncio.Lock()  # where two tasks share a transaction, the driver's own would block
         self._statement_count = 0
@@ -55,7 +57,6 @@ class ServerSession:
     """One session; a SessionOpener builds it."""
 
     def __init__(self, connection: Connection) -> None:
-        self.statements = ServerTransaction(connection)
         self._connection = connection
         driver_connection: Any = connection.connection.driver_connection
         self._driver: ServerConnection = driver_connection
@@ -69,6 +70,10 @@ class ServerSession:
     def is_closed(self) -> bool:
         """Whether it was lost, or a statement was cancelled: it is not used again."""
         return self._driver.closed or self._connection.closed or self._connection.invalidated
+
+    def build_transaction(self) -> ServerTransaction:
+        """Build what runs the statements of the transaction that was begun."""
+        return ServerTransaction(self._connection)
 
     async def begin(self, *statements: str) -> list[str]:
         """Run statements, of which the first begins a transaction.

@@ -35,22 +35,20 @@ class AdminNotices:
         *,
         now: float,
         excluded_admin: int | None = None,
-    ) -> tuple[Lane, ...]:
+    ) -> None:
         """Store a notice to every admin, unless the last one about the subject had the same text.
 
-        Each admin reads it in their own language; `excluded_admin` is the one it is about. Returns the lanes
-        to wake the sender for, once `tx` is committed; empty when there is no news.
+        Each admin reads it in their own language; `excluded_admin` is the one it is about.
         """
         if not await record_if_changed(tx, subject, text(ENGLISH), now=now):
-            return ()
+            return
 
         def build_notice(translate: Translator) -> Part:
             return Part(text(translate)[:MAX_CHARACTERS], silent=True)
 
-        lanes = await self.send(tx, build_notice, now=now, excluded_admin=excluded_admin)
+        count = await self.send(tx, build_notice, now=now, excluded_admin=excluded_admin)
         # Not the text: it may repeat what a person or a server wrote.
-        log.info("%d admins are told about: %s", len(lanes), subject, extra={"action": "notices.sent"})
-        return lanes
+        log.info("%d admins are told about: %s", count, subject, extra={"action": "notices.sent"})
 
     async def send(
         self,
@@ -59,8 +57,8 @@ class AdminNotices:
         *,
         now: float,
         excluded_admin: int | None = None,
-    ) -> tuple[Lane, ...]:
-        """Store a message to every admin, whatever they were sent before; returns lanes as `notify` does.
+    ) -> int:
+        """Store a message to every admin, whatever they were sent before; returns how many these are.
 
         If it is unknown whether it arrived, it is sent again: rather twice than never.
         """
@@ -69,7 +67,7 @@ class AdminNotices:
             part = build_part(await people.find_translator(tx, lane.chat))
             rows = await outbox.add(tx, item=None, lane=lane, parts=(part,), now=now)
             await outbox.allow_repeat(tx, rows)
-        return lanes
+        return len(lanes)
 
 
 async def record_if_changed(tx: Transaction, subject: str, text: str, *, now: float) -> bool:

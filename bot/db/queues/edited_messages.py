@@ -166,6 +166,7 @@ async def requeue(tx: Transaction, turn: int, revision: Revision | None, *, now:
 async def _insert(tx: Transaction, copies: Sequence[dict[str, Any]], moved: Sequence[dict[str, Any]]) -> int:
     first, *others = copies
     item = (await tx.execute(insert(inbox).values(first).returning(inbox.c.id))).scalar_one()
+    tx.changes.note_inbox([first["share"]])
     for row in (*others, *moved):
         await tx.execute(insert(inbox).values(row))
     return int(item)

@@ -53,7 +53,9 @@ async def add_taken(
 async def release(tx: Transaction, item: int) -> None:
     """Make the first part new again: nobody will send it, if it was stored as taken at all."""
     is_first_send = (outbox.c.item == item) & (outbox.c.part == 0) & (outbox.c.state == "sending")
-    await tx.execute(update(outbox).where(is_first_send).values(state="new"))
+    released = update(outbox).where(is_first_send).values(state="new").returning(outbox.c.lane)
+    for lane in (await tx.execute(released)).scalars():
+        tx.changes.note_outbox(Lane.parse(lane))
 
 
 async def confirm(tx: Transaction, item: int, lane: Lane, message_id: int) -> bool:
@@ -73,6 +75,7 @@ async def confirm(tx: Transaction, item: int, lane: Lane, message_id: int) -> bo
     arrived = update(outbox).where(outbox.c.id == in_doubt[0], ~is_copied).returning(outbox.c.id)
     if (await tx.execute(arrived.values(state="open", message_id=message_id))).first() is None:
         return False
+    tx.changes.note_outbox(lane)
     has_message = outbox.c.message_id.is_not(None)
     state = case((has_message, "open"), (outbox.c.state == "new", "done"), else_=outbox.c.state)
     await tx.execute(update(outbox).where(outbox.c.about == in_doubt[0]).values(body=None, state=state))

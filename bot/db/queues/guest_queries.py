@@ -40,14 +40,12 @@ async def mark_not_answered(tx: Transaction, item: int) -> None:
 async def store_answered(
     tx: Transaction, item: int, lane: Lane, *, text: str, inline_message_id: str, now: float
 ) -> None:
-    """Store which message answers a query, with this text for now, and queue the query in its lane.
-
-    Wake the worker after the commit.
-    """
+    """Store which message answers a query, with this text for now, and queue the query in its lane."""
     body = await _load_body(tx, item)
     await _store_body(tx, item, body | {_INLINE_MESSAGE_ID: inline_message_id})
     queued = {"lane": lane.key, "share": lane.share, "state": "new", "attempt": 0, "taken_at": None}
     await tx.execute(update(inbox).where(inbox.c.id == item).values(queued))
+    tx.changes.note_inbox([lane.share])
     row = {
         "item": item,
         "lane": lane.key,

@@ -1,7 +1,7 @@
 """The inbox: what is to be done, stored before its arrival is confirmed to Telegram.
 
 An item goes new → running → done, or dead when it cannot be handled; it is parked while a person is asked.
-Functions work inside the caller's transaction `tx`.
+Functions work inside the caller's transaction `tx`, and note the shares of items that may be claimed.
 """
 
 import json
@@ -152,8 +152,9 @@ async def add(
         "body": json.dumps(body, ensure_ascii=False),
         "received_at": now,
     }
-    inserted = await tx.execute(insert(inbox).values(row).returning(inbox.c.id))
-    return int(inserted.scalar_one())
+    inserted = (await tx.execute(insert(inbox).values(row).returning(inbox.c.id, inbox.c.share))).one()
+    tx.changes.note_inbox([inserted.share])
+    return int(inserted.id)
 
 
 async def recover(tx: Transaction, *, now: float, shares: Collection[int] | None = None) -> None:
@@ -163,7 +164,9 @@ async def recover(tx: Transaction, *, now: float, shares: Collection[int] | None
     than STALE_SECONDS ago become stale, as those are that Telegram kept for as long.
     """
     is_taken_over = true() if shares is None else inbox.c.share.in_(shares)
-    await tx.execute(update(inbox).where(is_taken_over, inbox.c.state == "running").values(state="new"))
+    was_running = update(inbox).where(is_taken_over, inbox.c.state == "running")
+    recovered = await tx.execute(was_running.values(state="new").returning(inbox.c.share))
+    tx.changes.note_inbox(recovered.scalars())
     is_old = (
         (inbox.c.state == "new")
         & inbox.c.shape.in_(TURN_SHAPES)
@@ -247,6 +250,7 @@ async def _move_misplaced(tx: Transaction, rows: Sequence[Row[Any]]) -> set[int]
     misplaced = {row.id for row in rows if share_by_item.get(row.id, row.share) != row.share}
     for item in misplaced:
         await tx.execute(update(inbox).where(inbox.c.id == item).values(share=share_by_item[item]))
+        tx.changes.note_inbox([share_by_item[item]])
     return misplaced
 
 
@@ -306,7 +310,8 @@ async def release(tx: Transaction, ids: Sequence[int]) -> None:
     # An item whose turn has begun keeps its first attempt: the next claim is not the first one, and the turn
     # stays in its conversation.
     attempt = case((and_(inbox.c.turn.is_not(None), inbox.c.attempt == 1), 1), else_=inbox.c.attempt - 1)
-    await tx.execute(running.values(state="new", attempt=attempt), {"ids": list(ids)})
+    released = running.values(state="new", attempt=attempt).returning(inbox.c.share)
+    tx.changes.note_inbox((await tx.execute(released, {"ids": list(ids)})).scalars())
 
 
 async def mark_dead(tx: Transaction, ids: Sequence[int], *, error: str, now: float) -> bool:

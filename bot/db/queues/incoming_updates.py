@@ -93,6 +93,7 @@ async def store(tx: Transaction, updates: Sequence[IncomingUpdate], *, now: floa
     ]
     if rows:
         await tx.execute(_INSERT_UPDATES, rows)
+        tx.changes.note_inbox(incoming.share for incoming in updates)
 
 
 async def find_known(tx: Transaction, updates: Sequence[IncomingUpdate]) -> set[int]:

@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, func, insert
 
 from bot.db.portable_sql import upsert
 from bot.db.tables import inbox, jobs, people
+from bot.db.tables.queues import compute_item_share
 from bot.db.transaction import Transaction
 from bot.domain import Lane
 
@@ -120,6 +121,7 @@ async def add(tx: Transaction, new_job: NewJob, *, now: float) -> int:
     """Store a job; returns its id."""
     lane_key = new_job.lane.key if new_job.lane else None
     row = asdict(new_job) | {"lane": lane_key, "made_at": now}
+    tx.changes.has_due_times = True
     return int((await tx.execute(insert(jobs).values(row).returning(jobs.c.id))).scalar_one())
 
 
@@ -190,6 +192,7 @@ async def fire(tx: Transaction, fired_jobs: Sequence[FiredJob], *, now: float) -
     ]
     if rows:
         await tx.execute(_INSERT_DUE_ITEM, rows)
+        tx.changes.note_inbox(map(compute_item_share, rows))
     advances = [
         {
             "job_id": fired.job,
@@ -216,7 +219,11 @@ async def run_now(tx: Transaction, job: int, row: Mapping[str, Any], *, now: flo
     if (await tx.execute(select(inbox.c.id).where(pending).limit(1))).one_or_none() is not None:
         return False
     values = dict(row) | {"job": job, "due_at": now, "received_at": now}
-    return (await tx.execute(_INSERT_DUE_ITEM.returning(inbox.c.id), values)).one_or_none() is not None
+    share = (await tx.execute(_INSERT_DUE_ITEM.returning(inbox.c.share), values)).scalar_one_or_none()
+    if share is None:
+        return False
+    tx.changes.note_inbox([share])
+    return True
 
 
 async def list_ahead_of_clock(tx: Transaction, *, now: float) -> list[tuple[Job, float]]:
@@ -240,6 +247,7 @@ async def set_next_due(tx: Transaction, job: int, next_due: float | None, *, zon
     if zone:
         values["zone"] = zone
     await tx.execute(update(jobs).where(jobs.c.id == job).values(values))
+    tx.changes.has_due_times = True
 
 
 async def pause(tx: Transaction, job: int, *, reason: str | None = None) -> None:
@@ -252,6 +260,7 @@ async def resume(tx: Transaction, job: int, next_due: float) -> None:
     """Resume a job; its failures count from zero again."""
     values = {"state": "active", "why_paused": None, "failures": 0, "next_due": next_due}
     await tx.execute(update(jobs).where(jobs.c.id == job).values(values))
+    tx.changes.has_due_times = True
 
 
 async def mark_deleted(tx: Transaction, job: int) -> None:
@@ -299,6 +308,7 @@ async def put_system_job(tx: Transaction, new_job: NewJob, *, now: float) -> Non
     is_changed = or_(jobs.c.rule.is_distinct_from(new.rule), jobs.c.zone != new.zone)
     values = {name: new[name] for name in ("rule", "zone", "missed", "next_due", "text")}
     await tx.execute(inserted.on_conflict_do_update(index_elements=["name"], set_=values, where=is_changed))
+    tx.changes.has_due_times = True
 
 
 async def remove_system_jobs_except(tx: Transaction, kept_names: Sequence[str]) -> None:

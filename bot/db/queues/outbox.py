@@ -2,7 +2,7 @@
 
 A first send cannot be repeated safely, so a row is `sending` before the call leaves; all else is edits.
 A send whose outcome is unknown is not repeated: the person is asked, with a [Send again] button. Functions
-work inside the caller's transaction `tx`.
+work inside the caller's transaction `tx`, and note the lanes in which something is to be sent or edited.
 """
 
 from collections.abc import Collection, Sequence
@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Float,
+    Update,
     bindparam,
     case,
     delete,
@@ -67,6 +68,8 @@ _UPSERT_FINAL = _INSERT.on_conflict_do_update(
         "done_at": case((outbox.c.state == "unknown", outbox.c.done_at)),
     },
 ).returning(outbox.c.id, outbox.c.part, outbox.c.state, outbox.c.tries)
+_AWAITS_CALL = frozenset(("new", "open", "sending"))
+"""States of a final row that is due, or will be once its first send has ended."""
 _IS_UNSENT_PARTIAL = (outbox.c.state == "new") & ~outbox.c.final
 
 # Open a part of a running turn. Only a row that is certain not to have been sent goes to `sending` again: any
@@ -137,7 +140,7 @@ async def add(
     """Store the final parts that answer `item` (None: a notice); returns their row ids, in order.
 
     Rows that a running turn opened get the final text; those beyond the last part are taken back. Only the
-    first part replies to `reply_to`. Wake the sender for the lane after the commit.
+    first part replies to `reply_to`.
     """
     columns = {"item": item, "lane": lane.key, "final": True, "state": "new", "tries": 0, "made_at": now}
     rows: list[dict[str, Any]] = [
@@ -147,6 +150,8 @@ async def add(
     if rows:
         rows[0]["reply_to"] = reply_to
     if item is None:
+        if rows:
+            tx.changes.note_outbox(lane)
         return [(await tx.execute(_INSERT.returning(outbox.c.id), row)).scalar_one() for row in rows]
     stored = [(await tx.execute(_UPSERT_FINAL, row)).one() for row in rows]
     for row in stored:
@@ -154,6 +159,8 @@ async def add(
             await _ask_person(tx, row.id, lane.key, now)
     if not stored or any(row.tries for row in stored):
         await _retract_parts(tx, item, len(rows))
+    if any(row.state in _AWAITS_CALL for row in stored):
+        tx.changes.note_outbox(lane)
     return [int(row.id) for row in stored]
 
 
@@ -196,7 +203,7 @@ async def mark_shown(
 
 async def release(tx: Transaction, row: int, reason: str) -> None:
     """Make a row new again whose first send certainly did not arrive."""
-    await tx.execute(update(outbox).where(outbox.c.id == row).values(state="new", error=reason))
+    await _update_due(tx, update(outbox).where(outbox.c.id == row).values(state="new", error=reason))
 
 
 async def mark_unknown(tx: Transaction, row: int, reason: str, *, now: float) -> None:
@@ -210,8 +217,8 @@ async def mark_failed(tx: Transaction, row: int, reason: str, *, body: Part | No
     is_unsent = has_other_body & outbox.c.message_id.is_(None)
     state = case((is_unsent, "new"), (has_other_body, "open"), else_="failed")
     given_up_at = case((has_other_body, outbox.c.done_at), else_=now)
-    await tx.execute(
-        update(outbox).where(outbox.c.id == row).values(state=state, error=reason, done_at=given_up_at)
+    await _update_due(
+        tx, update(outbox).where(outbox.c.id == row).values(state=state, error=reason, done_at=given_up_at)
     )
 
 
@@ -222,11 +229,8 @@ async def mark_missing(tx: Transaction, row: int) -> None:
     """
     await tx.execute(delete(outbox).where(outbox.c.id == row, ~outbox.c.final))
     is_over = outbox.c.body.is_(None) | outbox.c.done_at.is_not(None)
-    await tx.execute(
-        update(outbox)
-        .where(outbox.c.id == row)
-        .values(message_id=None, state=case((is_over, "done"), else_="new"))
-    )
+    state = case((is_over, "done"), else_="new")
+    await _update_due(tx, update(outbox).where(outbox.c.id == row).values(message_id=None, state=state))
 
 
 async def recover(tx: Transaction, *, now: float, shares: Collection[int] | None = None) -> None:
@@ -240,7 +244,7 @@ async def recover(tx: Transaction, *, now: float, shares: Collection[int] | None
     if shares is not None:
         lanes = (await tx.execute(select(outbox.c.lane).where(was_sending).distinct())).scalars()
         was_sending &= outbox.c.lane.in_([lane for lane in lanes if Lane.parse(lane).share in shares])
-    await tx.execute(update(outbox).where(was_sending, _CAN_REPEAT).values(state="new"))
+    await _update_due(tx, update(outbox).where(was_sending, _CAN_REPEAT).values(state="new"))
     await tx.execute(delete(outbox).where(was_sending, outbox.c.body.is_(None), ~outbox.c.final))
     await _mark_rows_unknown(tx, was_sending, "the gateway stopped while it was being sent", now)
 
@@ -267,6 +271,7 @@ async def send_again(tx: Transaction, row: int, *, lane: Lane, now: float) -> bo
     if copy_id is None:
         return False
     await tx.execute(update(outbox_files).where(outbox_files.c.outbox == row).values(outbox=copy_id))
+    tx.changes.note_outbox(lane)
     translate = await people.find_translator(tx, lane.chat)
     await tx.execute(
         update(outbox)
@@ -307,64 +312,66 @@ async def hand_over_answer(tx: Transaction, item: int, new_item: int) -> None:
     await tx.execute(shown.values(item=new_item, final=False, state=state, done_at=None))
 
 
-async def close_buttons(tx: Transaction, rows: Sequence[int], line: str) -> list[Lane]:
-    """Replace the buttons of these messages by a line of text, or by nothing.
-
-    Returns the lanes of those that had some.
-    """
+async def close_buttons(tx: Transaction, rows: Sequence[int], line: str) -> bool:
+    """Replace the buttons of these messages by a line of text, or by nothing; False if none had any."""
     query = select(*OUTBOX_COLUMNS).where(outbox.c.id.in_(rows)).order_by(outbox.c.id)
     stored_rows: Sequence[Any] = (await tx.execute(query)).all()
-    lanes = []
+    had_buttons = False
     for message in (to_outbox_row(row) for row in stored_rows):
         if message.body is None or not message.body.buttons or message.state in {"unknown", "failed"}:
             continue
         text = f"{message.body.text}\n\n{line}".rstrip()
         await _replace_body(tx, message.id, replace(message.body, text=text, buttons=()))
-        lanes.append(message.lane)
-    return lanes
+        had_buttons = True
+    return had_buttons
 
 
-async def add_buttons(tx: Transaction, row: int, buttons: tuple[Button, ...]) -> Lane | None:
-    """Put a row of buttons below a message; returns its lane, or None if it has them or cannot get any."""
+async def add_buttons(tx: Transaction, row: int, buttons: tuple[Button, ...]) -> bool:
+    """Put a row of buttons below a message; False if it has them or cannot get any."""
     stored: Any = (await tx.execute(select(*OUTBOX_COLUMNS).where(outbox.c.id == row))).one()
     message = to_outbox_row(stored)
     if message.body is None or not message.body.text or message.state in {"unknown", "failed"}:
-        return None
+        return False
     if buttons in message.body.buttons:
-        return None
+        return False
     await _replace_body(tx, row, replace(message.body, buttons=(*message.body.buttons, buttons)))
-    return message.lane
+    return True
 
 
 async def reopen_buttons(
     tx: Transaction, rows: Sequence[int], buttons: tuple[tuple[Button, ...], ...]
-) -> list[Lane]:
-    """Put buttons in the place of the line by which `close_buttons` replaced them; returns the lanes."""
+) -> None:
+    """Put buttons in the place of the line by which `close_buttons` replaced them."""
     query = select(*OUTBOX_COLUMNS).where(outbox.c.id.in_(rows)).order_by(outbox.c.id)
     stored_rows: Sequence[Any] = (await tx.execute(query)).all()
-    lanes = []
     for message in (to_outbox_row(row) for row in stored_rows):
         if message.body is None or message.body.buttons or message.state in {"unknown", "failed"}:
             continue
         text = message.body.text.rpartition("\n\n")[0]
         await _replace_body(tx, message.id, replace(message.body, text=text, buttons=buttons))
-        lanes.append(message.lane)
-    return lanes
 
 
 async def _replace_body(tx: Transaction, row: int, part: Part) -> None:
     state = case((_IS_SETTLED_IN_CHAT, "open"), else_=outbox.c.state)
     values = {"body": serialize_part(part), "state": state}
-    await tx.execute(update(outbox).where(outbox.c.id == row).values(values))
+    await _update_due(tx, update(outbox).where(outbox.c.id == row).values(values))
+
+
+async def _update_due(tx: Transaction, statement: Update) -> None:
+    """Change rows, and note the lanes of those that are due now, or once the call under way has ended."""
+    for row in await tx.execute(statement.returning(outbox.c.lane, outbox.c.state, outbox.c.final)):
+        if row.final and row.state in _AWAITS_CALL:
+            tx.changes.note_outbox(Lane.parse(row.lane))
 
 
 async def _retract_parts(tx: Transaction, item: int, first_part: int) -> None:
     """Take back an item's parts from `first_part` on: their messages are deleted, unsent ones are done."""
     never_sent = outbox.c.message_id.is_(None) & outbox.c.state.in_(("new", "failed"))
-    await tx.execute(
+    await _update_due(
+        tx,
         update(outbox)
         .where(outbox.c.item == item, outbox.c.part >= first_part, outbox.c.state != "done")
-        .values(body=None, final=True, state=case((never_sent, "done"), else_=outbox.c.state))
+        .values(body=None, final=True, state=case((never_sent, "done"), else_=outbox.c.state)),
     )
 
 
@@ -390,3 +397,4 @@ async def _ask_person(tx: Transaction, row: int, lane: str, now: float) -> None:
     part = Part(translate(UNSURE_TEXT), buttons=((button,),))
     question = {"lane": lane, "body": serialize_part(part), "final": True, "about": row, "made_at": now}
     await tx.execute(_INSERT.on_conflict_do_nothing(index_elements=["about"]), question)
+    tx.changes.note_outbox(Lane.parse(lane))

@@ -57,6 +57,8 @@ async def store(
 
 async def add_parts(tx: Transaction, parts: Sequence[FilePart], *, item: int, lane: Lane, now: float) -> None:
     """Store the messages that bring stored files, behind those that answer `item`."""
+    if parts:
+        tx.changes.note_outbox(lane)
     for number, (part, files) in enumerate(parts, FIRST_FILE_PART):
         message = {
             "item": item,

@@ -72,7 +72,8 @@ async def resume(tx: Transaction, turn: int, *, stopped: bool, now: float) -> No
     if stopped:
         values["stopped"] = True
     parked = update(inbox).where(inbox.c.turn == turn, inbox.c.state == "parked")
-    await tx.execute(parked.values(values))
+    resumed = await tx.execute(parked.values(values).returning(inbox.c.share))
+    tx.changes.note_inbox(resumed.scalars())
 
 
 async def list_parked_turns(tx: Transaction, lane: Lane, *, before: int) -> list[int]:

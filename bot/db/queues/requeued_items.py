@@ -29,7 +29,10 @@ async def requeue(tx: Transaction, item: int, lane: Lane, *, now: float) -> bool
     )
     asked_at = func.coalesce(inbox.c.asked_at, inbox.c.done_at)
     wait_times = {"asked_at": asked_at, "agreed_at": now, "retaken_at": None}
-    return (await tx.execute(requeued.values(state="new", done_at=None, **wait_times))).rowcount > 0
+    values = {"state": "new", "done_at": None, **wait_times}
+    shares = (await tx.execute(requeued.values(values).returning(inbox.c.share))).scalars().all()
+    tx.changes.note_inbox(shares)
+    return bool(shares)
 
 
 async def store_error(tx: Transaction, item: int, error: str) -> None:
@@ -51,7 +54,10 @@ async def requeue_failed(tx: Transaction, sender: int, *, error: str, since: flo
     columns = ["kind", "shape", "lane", "share", "sender", "body", "received_at"]
     copies = select(*(inbox.c[column] for column in columns)).where(is_failed).order_by(inbox.c.id)
     await tx.execute(insert(inbox).from_select(columns, copies))
-    return (await tx.execute(update(inbox).where(is_failed).values(error="done again"))).rowcount > 0
+    copied = update(inbox).where(is_failed).values(error="done again").returning(inbox.c.share)
+    shares = (await tx.execute(copied)).scalars().all()
+    tx.changes.note_inbox(shares)
+    return bool(shares)
 
 
 async def can_answer(tx: Transaction, item: int, sender: int, *, error: str, replied_to: int) -> bool:

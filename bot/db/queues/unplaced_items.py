@@ -29,7 +29,8 @@ async def place(
     row: dict[str, object] = _AS_NEW | {"shape": shape, "message_id": message_id}
     if lane is not None:
         row |= {"lane": lane.key, "share": lane.share}
-    await tx.execute(_running(item).values(row))
+    placed = await tx.execute(_running(item).values(row).returning(inbox.c.share))
+    tx.changes.note_inbox(placed.scalars())
 
 
 async def forget(tx: Transaction, item: int, *, now: float) -> None:

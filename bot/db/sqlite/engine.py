@@ -22,7 +22,8 @@ from bot.db.retry import OutageLog, report_failures, report_success
 from bot.db.sqlite.connections import Engines, LoopConnection, create_engines
 from bot.db.sqlite.files import build_file_check, make_private
 from bot.db.sqlite.lock import hold_lock
-from bot.db.transaction import LoopTransaction, Transaction
+from bot.db.transaction import LoopTransaction, ThreadTransaction, Transaction, tell_listener
+from bot.domain import CommitListener
 from bot.errors import ReadTooSlow, StoreBusy, StoreUnavailable
 from tools.threads import run_in_thread
 
@@ -80,6 +81,11 @@ class SqliteDatabase:
         self._writer: LoopConnection | None = None
         self._free_readers: list[LoopConnection] = []
         self._commit_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="commit")
+        self._listener: CommitListener | None = None
+
+    def set_listener(self, listener: CommitListener) -> None:
+        """Tell this listener from now on what each commit leaves to be done."""
+        self._listener = listener
 
     @contextlib.asynccontextmanager
     async def transaction(self, *, durable: bool = True) -> AsyncIterator[Transaction]:
@@ -93,8 +99,10 @@ class SqliteDatabase:
             async with self._write_lock:
                 try:
                     writer = await self._retry_while_held(partial(self._begin_writing, durable=durable))
-                    yield LoopTransaction(writer.statements)
-                    await self._commit(writer, durable=durable)
+                    tx = LoopTransaction(writer.statements)
+                    yield tx
+                    with tell_listener(self._listener, tx.changes):
+                        await self._commit(writer, durable=durable)
                 except BaseException as error:
                     self._undo(error)
                     raise
@@ -119,7 +127,10 @@ class SqliteDatabase:
         with report_failures(self._outage_log), translate_errors():
             async with self._write_lock, self._open_in_thread("BEGIN IMMEDIATE") as connection:
                 self._check_file()
-                yield connection
+                tx = ThreadTransaction(connection)
+                yield tx
+                with tell_listener(self._listener, tx.changes):
+                    await connection.commit()
         report_success(self._outage_log)
 
     def file_transaction(
@@ -138,7 +149,7 @@ class SqliteDatabase:
             with report_failures(self._outage_log), translate_errors():
                 async with self._open_in_thread("BEGIN") as connection:
                     await deadline.watch(connection)
-                    yield connection
+                    yield ThreadTransaction(connection)
         except StoreUnavailable as error:
             if deadline.has_passed:
                 raise ReadTooSlow(deadline.seconds) from error

@@ -25,11 +25,15 @@ FIRST_FILE_PART = 1000
 """The number of an item's first message with a file, beyond any that its answer may have."""
 
 
-def _compute_item_share(context: DefaultExecutionContext) -> int:
+def compute_item_share(row: Mapping[str, Any]) -> int:
     """The share of an item that is inserted without one: its lane's, else its sender's."""
-    row: Mapping[str, Any] = context.get_current_parameters()  # type: ignore[no-untyped-call]
     lane = row.get("lane")
     return Lane.parse(lane).share if lane else compute_share(row.get("sender") or 0)
+
+
+def _compute_share(context: DefaultExecutionContext) -> int:
+    row: Mapping[str, Any] = context.get_current_parameters()  # type: ignore[no-untyped-call]
+    return compute_item_share(row)
 
 
 # new → running → done; an item that cannot be read or keeps failing is dead. An item found running at start
@@ -43,7 +47,7 @@ inbox = Table(
     Column("shape", Text, nullable=False),
     Column("lane", Text),  # NULL: a control item, claimed at once
     # Of the chat it came from; among several replicas, the one that holds the share handles it.
-    Column("share", Integer, nullable=False, server_default=text("0"), default=_compute_item_share),
+    Column("share", Integer, nullable=False, server_default=text("0"), default=_compute_share),
     Column("sender", BigInteger),
     Column("message_id", BigInteger),  # of the message that waits in the lane, or whose edit does
     Column("body", Text),  # the raw update; deleted when it turns out to be a stranger's

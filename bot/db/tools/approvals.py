@@ -92,6 +92,7 @@ async def insert_question(tx: Transaction, new_question: NewApprovalQuestion, *,
     row = asdict(new_question) | {"lane": new_question.lane.key, "asked_at": now}
     inserted = await tx.execute(insert(approvals).values(row).returning(approvals.c.id))
     question = int(inserted.scalar_one())
+    tx.changes.has_questions = True
     call = and_(
         tool_calls.c.turn == new_question.turn,
         tool_calls.c.step == new_question.step,

@@ -2,7 +2,6 @@
 
 import re
 from datetime import tzinfo
-from functools import partial
 from typing import cast, get_args
 from zoneinfo import ZoneInfo
 
@@ -31,13 +30,10 @@ async def handle_answer_button(context: ActionContext) -> ActionResult:
     answerer = (context.person, context.name)
     if question is not None and question.who == "asker" and context.speaks_for(question.asker):
         answerer = (question.asker, context.name)
-    outcome = await context.deps.approvals.answer(
+    toast = await context.deps.approvals.answer(
         context.tx, int(question_id), cast(ApprovalAnswer, answer), answerer, now=context.now
     )
-    if not outcome.is_settled:
-        return ActionResult(toast=outcome.toast)
-    wakes = (partial(context.deps.wake_sender, lane) for lane in dict.fromkeys(outcome.lanes_to_wake))
-    return ActionResult(toast=outcome.toast, after_commit=(context.deps.wake_worker, *wakes))
+    return ActionResult(toast=toast)
 
 
 async def handle_approvals(context: ActionContext) -> ActionResult:

@@ -96,8 +96,7 @@ async def _complete_answer(context: ActionContext, item: int) -> ActionResult:
         return ActionResult(toast=toast)
     message_id = message["message_id"]
     if await first_sends.confirm(context.tx, item, context.lane, message_id):
-        wake = partial(context.deps.wake_sender, context.lane)
-        return ActionResult(toast=toast, after_commit=(wake,))
+        return ActionResult(toast=toast)
     remove_buttons = partial(context.deps.best_effort_calls.remove_buttons, context.lane, message_id)
     return ActionResult(toast=toast, best_effort_calls=(remove_buttons,))
 
@@ -131,9 +130,9 @@ async def _ask_example(context: ActionContext, number: int) -> ActionResult:
     if number >= len(EXAMPLES):
         return expire_button(context)
     example = context.translate(EXAMPLES[number])
-    queued = await conversation.queue_task(context, (example,))
+    await conversation.queue_task(context, (example,))
     text = context.translate("You asked: {question}", question=example)
-    return ActionResult(parts=(Part(text, silent=True),), after_commit=queued.after_commit)
+    return ActionResult(parts=(Part(text, silent=True),))
 
 
 async def _continue_answer(context: ActionContext, turn: int) -> ActionResult:
@@ -155,12 +154,8 @@ async def _continue_answer(context: ActionContext, turn: int) -> ActionResult:
             toast=context.translate("I'm already working on something newer."),
             best_effort_calls=remove_buttons,
         )
-    queued = await conversation.queue_task(context, (CONTINUE_PROMPT,), deep=last.deep, continues=True)
-    return ActionResult(
-        toast=context.translate("I'll go on."),
-        after_commit=queued.after_commit,
-        best_effort_calls=remove_buttons,
-    )
+    await conversation.queue_task(context, (CONTINUE_PROMPT,), deep=last.deep, continues=True)
+    return ActionResult(toast=context.translate("I'll go on."), best_effort_calls=remove_buttons)
 
 
 async def _resend_message(context: ActionContext, row: int) -> ActionResult:
@@ -168,10 +163,7 @@ async def _resend_message(context: ActionContext, row: int) -> ActionResult:
         return ActionResult(toast=context.translate(STRANGER_REFUSAL))
     if not await outbox.send_again(context.tx, row, lane=context.lane, now=context.now):
         return ActionResult(toast=context.translate("I have already sent it again."))
-    return ActionResult(
-        toast=context.translate("I'll send it again."),
-        after_commit=(partial(context.deps.wake_sender, context.lane),),
-    )
+    return ActionResult(toast=context.translate("I'll send it again."))
 
 
 def _with_number(action: Callable[[ActionContext, int], Awaitable[ActionResult]]) -> Action:

@@ -80,7 +80,7 @@ async def handle_deep(context: ActionContext) -> ActionResult:
     # Not as the answer of its item: that place belongs to the turn, once the chat has agreed.
     question = build_consent_question(context.translate, fallback, DEEP_OCCASION, item=context.item.id)
     await outbox.add(context.tx, item=None, lane=context.lane, parts=(question,), now=context.now)
-    return ActionResult(after_commit=(partial(context.deps.wake_sender, context.lane),))
+    return ActionResult()
 
 
 async def handle_consent(context: ActionContext) -> ActionResult:
@@ -136,7 +136,7 @@ async def _apply_answer(
     return ActionResult(
         toast=toast,
         replacement=Part(text),
-        after_commit=(context.deps.wake_worker, partial(context.deps.turns.wake, context.lane)),
+        after_commit=(partial(context.deps.turns.wake, context.lane),),
     )
 
 

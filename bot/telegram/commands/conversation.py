@@ -1,7 +1,5 @@
 """/new, /stop and /notes: what a person does about the conversation of a chat."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -46,23 +44,16 @@ async def handle_new_button(context: ActionContext) -> ActionResult:
     if not context.may_change_chat:
         return ActionResult(toast=context.translate(STRANGER_REFUSAL))
     started = await _start_conversation(context)
-    return ActionResult(replacement=started.parts[0], after_commit=started.after_commit)
+    return ActionResult(replacement=started.parts[0])
 
 
 async def _start_conversation(context: ActionContext) -> ActionResult:
     parked_turns = await parked_items.list_parked_turns(context.tx, context.lane, before=context.item.id)
-    stopped = await _stop_parked(context, parked_turns)
+    await context.deps.approvals.stop_turns(context.tx, parked_turns, now=context.now)
     await conversations.start_new(context.tx, context.lane)
-    started = reply_text(
+    return reply_text(
         context.translate("New conversation. I no longer see what was said before; your notes are kept.")
     )
-    return replace(started, after_commit=stopped)
-
-
-async def _stop_parked(context: ActionContext, turns: Sequence[int]) -> tuple[Callable[[], object], ...]:
-    """Stop turns that wait for a person, with their questions; returns what to call once it is committed."""
-    lanes = await context.deps.approvals.stop_turns(context.tx, turns, now=context.now)
-    return (context.deps.wake_worker, *(partial(context.deps.wake_sender, lane) for lane in lanes))
 
 
 async def handle_stop(context: ActionContext) -> ActionResult:
@@ -80,7 +71,8 @@ async def handle_stop(context: ActionContext) -> ActionResult:
     if stopped.was_late:
         return reply_text(context.translate(STOP_CAME_LATE))
     if stopped.parked:
-        return ActionResult(after_commit=await _stop_parked(context, stopped.parked))
+        await context.deps.approvals.stop_turns(context.tx, stopped.parked, now=context.now)
+        return ActionResult()
     if stopped.running:
         stop_turn = partial(context.deps.turns.stop, context.lane, context.item.id)
         return ActionResult(parts=_offer_to_drop(context, stopped.waiting), after_commit=(stop_turn,))
@@ -120,7 +112,7 @@ async def queue_task(
     deep: bool = False,
     with_thinking: bool = False,
     continues: bool = False,
-) -> ActionResult:
+) -> None:
     """Have these messages answered as if the person had sent them.
 
     `of_turn`: the turn whose messages they are, if any's.
@@ -140,7 +132,6 @@ async def queue_task(
     await inbox.add(
         context.tx, kind="task", lane=context.lane, sender=context.person, body=body, now=context.now
     )
-    return ActionResult(after_commit=(context.deps.wake_worker,))
 
 
 async def handle_notes(context: ActionContext) -> ActionResult:

@@ -107,7 +107,7 @@ async def _answer_again(
     item = await edited_messages.requeue(tx, stored.turn, revision, now=context.now)
     if in_place and item is not None:
         await outbox.hand_over_answer(tx, branch.item, item)
-    return ActionResult(after_commit=(context.deps.wake_worker, *callbacks))
+    return ActionResult(after_commit=callbacks)
 
 
 async def _can_edit_answer(context: ActionContext, branch: Branch) -> bool:

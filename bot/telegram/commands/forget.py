@@ -1,11 +1,10 @@
 """/forget: says what would be deleted and what stays, asks, and leaves the deletion to a system job."""
 
-from collections.abc import Callable
 from functools import partial
 
 from bot.db.maintenance import retention
 from bot.db.queues import inbox, jobs, stop_requests
-from bot.domain import Button, Lane, Part
+from bot.domain import Button, Part
 from bot.telegram.actions import ActionContext, ActionResult, expire_button, reply_text
 from bot.translations.dates import format_day
 from bot.translations.translator import translatable
@@ -73,11 +72,8 @@ async def handle_forget_button(context: ActionContext) -> ActionResult:
     else:
         await jobs.remove_all(context.tx, context.person)
     lanes = await retention.list_lanes(context.tx, context.lane.chat)
-    lanes_to_wake = list[Lane]()
     for lane in lanes:
-        lanes_to_wake += await context.deps.approvals.forget_lane(
-            context.tx, lane, before=context.item.id, now=context.now
-        )
+        await context.deps.approvals.forget_lane(context.tx, lane, before=context.item.id, now=context.now)
         await stop_requests.stop(context.tx, lane, before=context.item.id, now=context.now)
         await retention.drop_waiting(context.tx, lane, before=context.item.id, now=context.now)
         body = {
@@ -87,12 +83,8 @@ async def handle_forget_button(context: ActionContext) -> ActionResult:
             "language": context.translate.language,
         }
         await inbox.add(context.tx, kind="system", lane=lane, sender=None, body=body, now=context.now)
-    after_commit: list[Callable[[], object]] = []
-    after_commit += [partial(context.deps.turns.stop, lane, context.item.id) for lane in lanes]
-    after_commit.append(context.deps.wake_worker)
-    after_commit += [partial(context.deps.wake_sender, lane) for lane in lanes_to_wake]
     return ActionResult(
         toast=context.translate("I'm forgetting this chat."),
         replacement=Part(context.translate("I'm forgetting this chat.")),
-        after_commit=tuple(after_commit),
+        after_commit=tuple(partial(context.deps.turns.stop, lane, context.item.id) for lane in lanes),
     )

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 
 from bot.db.people import groups as group_rows
 from bot.db.people import limits as limit_rows
@@ -205,8 +204,7 @@ async def _read_along(context: ActionContext, group: Group) -> ActionResult:
         notice = build_part(context.translate(READING_NOTICE_WITHOUT_SIGHT))
         changed = replace(changed, toast=context.translate(NO_SIGHT))
     await outbox.add(context.tx, item=None, lane=lane, parts=(notice,), now=context.now)
-    wake = partial(context.deps.wake_sender, lane)
-    return replace(changed, after_commit=(*changed.after_commit, wake))
+    return changed
 
 
 async def _stop_reading_along(context: ActionContext, group: Group) -> ActionResult:
@@ -229,9 +227,8 @@ async def _judge_messages(context: ActionContext, group: Group) -> ActionResult:
     lane = Lane(group.chat)
     notice = build_part(translate(JUDGING_NOTICE))
     await outbox.add(context.tx, item=None, lane=lane, parts=(notice,), now=context.now)
-    wake = partial(context.deps.wake_sender, lane)
     hint = build_hint(translate(JUDGING_HINT, count=MAX_READS_A_MINUTE))
-    changed = replace(changed, parts=(hint,), after_commit=(*changed.after_commit, wake))
+    changed = replace(changed, parts=(hint,))
     if group.hears_all is False:
         changed = replace(changed, toast=translate(NO_SIGHT))
     return changed

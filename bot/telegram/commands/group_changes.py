@@ -64,11 +64,10 @@ class GroupChanges:
             change = (None, {"title": group.title})
             await audit.record(tx, actor, "let in", f"group {group.chat}", change=change, now=now)
         await groups.put(tx, admitted)
-        lane = Lane(group.chat)
         is_open = self._deps.access.mode == "open"
         introduction = build_part(_introduce(translate, self._deps.bot_name, group, is_open=is_open))
-        await outbox.add(tx, item=None, lane=lane, parts=(introduction,), now=now)
-        return (partial(self._deps.groups.remember, admitted), partial(self._deps.wake_sender, lane))
+        await outbox.add(tx, item=None, lane=Lane(group.chat), parts=(introduction,), now=now)
+        return (partial(self._deps.groups.remember, admitted),)
 
     async def end(self, tx: Transaction, group: Group, *, now: float) -> tuple[Callable[[], object], ...]:
         """End what goes on for a group where the bot is no more; returns what is called after the commit."""

@@ -184,24 +184,22 @@ async def _join_group(context: ActionContext, group: Group, *, has_card: bool = 
         after_commit = await changes.admit(context.tx, group, context.translate, actor=actor, now=context.now)
         return ActionResult(after_commit=after_commit)
     stored = await store_group(context, group)
-    lanes = () if has_card else await _send_cards(context, group)
-    wakes = tuple(partial(context.deps.wake_sender, lane) for lane in lanes)
-    return replace(stored, after_commit=(*stored.after_commit, *wakes))
+    if not has_card:
+        await _send_cards(context, group)
+    return stored
 
 
-async def _send_cards(context: ActionContext, group: Group) -> tuple[Lane, ...]:
-    """Send every admin a card about a group; returns lanes to wake.
+async def _send_cards(context: ActionContext, group: Group) -> None:
+    """Send every admin a card about a group.
 
     It counts among the few that admins get in an hour of strangers: /groups has the rest.
     """
     if not await count_card(context):
-        return ()
+        return
     log.info("group %d asks to be let in", group.chat, extra={"action": "groups.asked"})
-    lanes = tuple(Lane(admin) for admin in await context.deps.notices.list_admins(context.tx))
-    for lane in lanes:
-        card = _build_card(context.deps.access.get_translator(lane.chat), group, context.name)
-        await outbox.add(context.tx, item=None, lane=lane, parts=(card,), now=context.now)
-    return lanes
+    for admin in await context.deps.notices.list_admins(context.tx):
+        card = _build_card(context.deps.access.get_translator(admin), group, context.name)
+        await outbox.add(context.tx, item=None, lane=Lane(admin), parts=(card,), now=context.now)
 
 
 def _build_card(translate: Translator, group: Group, added_by: str) -> Part:

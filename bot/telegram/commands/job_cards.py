@@ -88,19 +88,18 @@ async def _delete_job(context: ActionContext, job: Job, page: int) -> ActionResu
     undo = Button(translate("Undo"), f"job:{restore}:{job.id}:{page}")
     text = translate("Deleted: {text}", text=shorten_text(job.text, 200))
     replacement = Part(text, buttons=((undo,), (_build_back_button(context, page),)))
-    wake_senders = await _offer_snooze_again(context, job)
-    return ActionResult(toast=translate("Deleted."), replacement=replacement, after_commit=wake_senders)
+    await _offer_snooze_again(context, job)
+    return ActionResult(toast=translate("Deleted."), replacement=replacement)
 
 
-async def _offer_snooze_again(context: ActionContext, job: Job) -> tuple[Callable[[], object], ...]:
-    """Where a snooze was deleted, give its reminder the buttons back; returns what follows the commit."""
+async def _offer_snooze_again(context: ActionContext, job: Job) -> None:
+    """Where a snooze was deleted, give its reminder the buttons back."""
     item = snoozes.get_item(job)
     if item is None:
-        return ()
+        return
     messages = await snoozes.list_messages(context.tx, item)
     buttons = build_snooze_buttons(context.translate, item)
-    lanes = await outbox.reopen_buttons(context.tx, messages, (buttons,))
-    return tuple(partial(context.deps.wake_sender, lane) for lane in lanes)
+    await outbox.reopen_buttons(context.tx, messages, (buttons,))
 
 
 async def _restore_job(context: ActionContext, job: Job, page: int) -> ActionResult:
@@ -140,8 +139,7 @@ async def _resume_job(context: ActionContext, job: Job, page: int) -> ActionResu
         return await _redraw_card(context, job, page, translate(TIME_PASSED))
     await jobs.resume(context.tx, job.id, next_due)
     time = formatting.format_near_time(translate, next_due, await _find_zone(context), context.now)
-    result = await _redraw_card(context, job, page, translate("Next: {time}", time=time))
-    return replace(result, after_commit=(context.deps.user_jobs.wake_scheduler,))
+    return await _redraw_card(context, job, page, translate("Next: {time}", time=time))
 
 
 async def _move_job(
@@ -155,16 +153,16 @@ async def _move_job(
         return ActionResult(toast=context.translate(TIME_PASSED))
     await jobs.set_next_due(context.tx, job.id, next_due)
     time = formatting.format_near_time(context.translate, next_due, await _find_zone(context), context.now)
-    result = ActionResult(toast=context.translate("Next: {time}", time=time))
+    toast = context.translate("Next: {time}", time=time)
     if shows_card:
-        result = await _redraw_card(context, job, 0, result.toast)
-    return replace(result, after_commit=(context.deps.user_jobs.wake_scheduler,))
+        return await _redraw_card(context, job, 0, toast)
+    return ActionResult(toast=toast)
 
 
 async def _run_job_now(context: ActionContext, job: Job, _: int) -> ActionResult:
     if not await jobs.run_now(context.tx, job.id, jobs.build_inbox_row(job), now=context.now):
         return ActionResult(toast=context.translate("It is under way already."))
-    return ActionResult(toast=context.translate("I'll do it now."), after_commit=(context.deps.wake_worker,))
+    return ActionResult(toast=context.translate("I'll do it now."))
 
 
 async def _redraw_card(context: ActionContext, job: Job, page: int, toast: str) -> ActionResult:

@@ -1,8 +1,5 @@
 """/remind and /zone: what is asked for later, and the time zone it goes by."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from bot.db.queues import inbox, requeued_items
 from bot.db.transaction import Transaction
 from bot.domain import Button, Part
@@ -30,14 +27,6 @@ MAX_LINE_CHARS = 40
 ZONE_WAIT_SECONDS = 3600  # a /remind waits this long for its sender to set their zone
 
 
-@dataclass(frozen=True, slots=True)
-class ZoneChange:
-    """The reply to a person whose zone was set; `after_commit` is called once that is committed."""
-
-    part: Part
-    after_commit: tuple[Callable[[], None], ...]
-
-
 async def handle_remind(context: ActionContext) -> ActionResult:
     """/remind WHEN TEXT."""
     if not context.args:
@@ -49,7 +38,7 @@ async def handle_remind(context: ActionContext) -> ActionResult:
     await inbox.add(
         context.tx, kind="reminder", lane=context.lane, sender=context.person, body=body, now=context.now
     )
-    return ActionResult(after_commit=(context.deps.wake_worker,))
+    return ActionResult()
 
 
 async def handle_zone(context: ActionContext) -> ActionResult:
@@ -61,8 +50,7 @@ async def handle_zone(context: ActionContext) -> ActionResult:
     except UnclearTime as error:
         return reply_hint(error.explain(context.translate))
     owner = JobOwner(context.person, context.name, context.lane)
-    change = await set_zone(context.tx, context.deps, owner, zone, now=context.now)
-    return ActionResult((change.part,), after_commit=change.after_commit)
+    return ActionResult((await set_zone(context.tx, context.deps, owner, zone, now=context.now),))
 
 
 async def handle_zone_button(context: ActionContext) -> ActionResult:
@@ -72,23 +60,18 @@ async def handle_zone_button(context: ActionContext) -> ActionResult:
     except UnclearTime:
         return expire_button(context)
     owner = JobOwner(context.person, context.name, context.lane)
-    change = await set_zone(context.tx, context.deps, owner, zone, now=context.now)
-    return ActionResult(replacement=change.part, after_commit=change.after_commit)
+    return ActionResult(replacement=await set_zone(context.tx, context.deps, owner, zone, now=context.now))
 
 
 async def set_zone(
     tx: Transaction, deps: ActionDependencies, owner: JobOwner, zone: str, *, now: float
-) -> ZoneChange:
-    """Store a person's zone (an IANA name); what waited for it goes on.
+) -> Part:
+    """Store a person's zone (an IANA name); what waited for it goes on. Returns the reply.
 
     What comes once keeps its moment: where that reads differently now, it is named, with a button.
     """
     moved_jobs = await deps.user_jobs.change_zone(tx, owner, zone)
-    after_commit = [deps.user_jobs.wake_scheduler]
-    if await requeued_items.requeue_failed(
-        tx, owner.person, error=ZONE_NEEDED, since=now - ZONE_WAIT_SECONDS
-    ):
-        after_commit.append(deps.wake_worker)
+    await requeued_items.requeue_failed(tx, owner.person, error=ZONE_NEEDED, since=now - ZONE_WAIT_SECONDS)
     translate = deps.access.get_translator(owner.person)
     text = _format_zone(translate, zone, now)
     shifted = [
@@ -120,7 +103,7 @@ async def set_zone(
             "Your {count} repeating reminders and tasks go by it now.",
             repeating,
         )
-    return ZoneChange(Part(text, buttons=tuple(buttons)), tuple(after_commit))
+    return Part(text, buttons=tuple(buttons))
 
 
 async def _show_zone(context: ActionContext) -> ActionResult:

@@ -63,11 +63,8 @@ async def _admit(context: ActionContext, role: people.Role) -> ActionResult:
     deps = context.deps
     log.info("person %d came in by a link, as %s", context.person, role, extra={"action": "people.joined"})
     line = defer(_JOINED[role], name=context.name, number=context.person)
-    lanes = await deps.notices.notify(
+    await deps.notices.notify(
         context.tx, f"person {context.person}", line, now=context.now, excluded_admin=context.person
     )
     remember = partial(deps.access.remember, Person(context.person, context.name, role))
-    return replace(
-        build_welcome(context, role),
-        after_commit=(remember, *(partial(deps.wake_sender, lane) for lane in lanes)),
-    )
+    return replace(build_welcome(context, role), after_commit=(remember,))

@@ -47,13 +47,11 @@ class PeopleChanges:
             tx, person_id, name, "member", let_in_by=actor.person or COMMAND_LINE_INVITER, now=now
         )
         await people.set_languages(tx, person_id, languages)
-        lane = Lane(person_id)
         greeting = build_greeting(load_translator(languages.effective), name, "member")
-        await outbox.add(tx, item=None, lane=lane, parts=(greeting,), reply_to=None, now=now)
+        await outbox.add(tx, item=None, lane=Lane(person_id), parts=(greeting,), reply_to=None, now=now)
         after_commit = (
             partial(access.remember, Person(person_id, name, "member")),
             partial(access.remember_languages, person_id, languages),
-            partial(self._deps.wake_sender, lane),
         )
         return AdminChange(defer("{name} has been let in.", name=name), after_commit)
 

@@ -100,9 +100,9 @@ async def _offer_retry(context: ActionContext, answer: AnswerMessage) -> ActionR
     if not last.thinking:
         buttons.append(Button(context.translate("With thinking"), f"redo:{last.id}:think"))
     row = await verdicts.find_last_row(context.tx, last.id)
-    if row is None or await outbox.add_buttons(context.tx, row, tuple(buttons)) is None:
-        return ActionResult()
-    return ActionResult(after_commit=(partial(context.deps.wake_sender, answer.lane),))
+    if row is not None:
+        await outbox.add_buttons(context.tx, row, tuple(buttons))
+    return ActionResult()
 
 
 async def _try_again(
@@ -126,7 +126,8 @@ async def _repeat_turn(context: ActionContext, last_turn: LastTurn, *, with_thin
     await retries.mark_replaced(context.tx, last_turn.id)
     is_refused = last_turn.ending == QUOTA_ENDING
     if is_refused and await edited_messages.requeue(context.tx, last_turn.id, None, now=context.now):
-        return ActionResult(after_commit=(context.deps.wake_worker,))
-    return await queue_task(
+        return ActionResult()
+    await queue_task(
         context, last_turn.texts, of_turn=last_turn.id, deep=last_turn.deep, with_thinking=with_thinking
     )
+    return ActionResult()

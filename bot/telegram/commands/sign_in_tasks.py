@@ -65,14 +65,12 @@ class SignInTasks:
         database: Database,
         tool_settings: ToolSettings,
         builtin_tools: BuiltinTools,
-        wake_worker: Callable[[], None],
         rights: ToolRights,
     ) -> None:
         self._rights = rights
         self._database = database
         self._tool_settings = tool_settings
         self._builtin_tools = builtin_tools
-        self._wake_worker = wake_worker
         self._secret_box = SecretBox(tool_settings.secret_keys)
         self.flows = SignInFlows(tool_settings.private_hosts, tool_settings.sign_in_url, self._end_sign_in)
 
@@ -122,7 +120,6 @@ class SignInTasks:
                 await _queue_ended(tx, request, error)
 
         await retry_until_available(write)
-        self._wake_worker()
 
     async def _store_outcome(
         self, tx: Transaction, request: SignInRequest, outcome: SignIn | ToolError

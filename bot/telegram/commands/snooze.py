@@ -1,7 +1,6 @@
 """The buttons below a reminder: its person has it come once more, later."""
 
 import re
-from functools import partial
 
 from bot.db.queues import jobs, outbox, snoozes
 from bot.db.queues.snoozes import ShownReminder
@@ -47,10 +46,8 @@ async def _show_next_due(
     """Replace the buttons by the time the reminder comes again, through the outbox: no crash loses that."""
     line = format_snooze(context.translate, next_due, zone, context.now)
     messages = await snoozes.list_messages(context.tx, reminder.item)
-    lanes = await outbox.close_buttons(context.tx, messages, line)
     replacement = None
-    if not lanes:  # the outcome of its first send is unknown, and it has come all the same
+    had_buttons = await outbox.close_buttons(context.tx, messages, line)
+    if not had_buttons:  # the outcome of its first send is unknown, and it has come all the same
         replacement = Part(f"⏰ {reminder.text}\n\n{line}")
-    wake_senders = tuple(partial(context.deps.wake_sender, lane) for lane in lanes)
-    wake_scheduler = context.deps.user_jobs.wake_scheduler
-    return ActionResult(toast=line, replacement=replacement, after_commit=(wake_scheduler, *wake_senders))
+    return ActionResult(toast=line, replacement=replacement)

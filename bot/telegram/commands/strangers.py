@@ -6,7 +6,6 @@ An admin lets a stranger in by a button, by /people, or by pasting the code.
 import logging
 import re
 from dataclasses import replace
-from functools import partial
 
 from bot.db.people import people
 from bot.db.queues import admin_notices, outbox
@@ -55,21 +54,15 @@ async def reject_stranger(context: ActionContext) -> ActionResult:
     text = translate(
         "This is a private bot. To be let in, give an admin this code: {code} (valid for an hour).", code=code
     )
-    lanes = (
-        ()
-        if is_known
-        else await _send_cards(
-            context,
-            defer(
-                "{name} ({number}) asks to be let in, with the code {code}.",
-                name=f"“{context.name}”",
-                number=context.person,
-                code=code,
-            ),
+    if not is_known:
+        card_text = defer(
+            "{name} ({number}) asks to be let in, with the code {code}.",
+            name=f"“{context.name}”",
+            number=context.person,
+            code=code,
         )
-    )
-    wake_lanes = tuple(partial(context.deps.wake_sender, lane) for lane in lanes)
-    return replace(reply_text(text, code=code), after_commit=wake_lanes)
+        await _send_cards(context, card_text)
+    return reply_text(text, code=code)
 
 
 def _refuse_access(context: ActionContext) -> ActionResult:
@@ -96,8 +89,8 @@ async def ask_from_group(title: str, context: ActionContext) -> ActionResult:
         number=context.person,
         title=to_plain_name(title, MAX_TITLE_CHARS),
     )
-    lanes = await _send_cards(context, text)
-    return ActionResult(after_commit=tuple(partial(context.deps.wake_sender, lane) for lane in lanes))
+    await _send_cards(context, text)
+    return ActionResult()
 
 
 async def count_card(context: ActionContext) -> bool:
@@ -111,17 +104,16 @@ async def count_card(context: ActionContext) -> bool:
     )
 
 
-async def _send_cards(context: ActionContext, text: DeferredText) -> tuple[Lane, ...]:
-    """Send every admin a card about a new stranger; returns lanes to wake.
+async def _send_cards(context: ActionContext, text: DeferredText) -> None:
+    """Send every admin a card about a new stranger.
 
     All strangers together get few cards an hour: /people has the rest.
     """
     if not await count_card(context):
-        return ()
+        return
     log.info("person %d asks to be let in", context.person, extra={"action": "people.asked"})
-    lanes = tuple(Lane(admin) for admin in await context.deps.notices.list_admins(context.tx))
-    for lane in lanes:
-        translate = context.deps.access.get_translator(lane.chat)
+    for admin in await context.deps.notices.list_admins(context.tx):
+        translate = context.deps.access.get_translator(admin)
         card = build_part(
             text(translate),
             (
@@ -130,9 +122,8 @@ async def _send_cards(context: ActionContext, text: DeferredText) -> tuple[Lane,
             ),
         )
         await outbox.add(
-            context.tx, item=None, lane=lane, parts=(replace(card, silent=True),), now=context.now
+            context.tx, item=None, lane=Lane(admin), parts=(replace(card, silent=True),), now=context.now
         )
-    return lanes
 
 
 async def handle_card_button(context: ActionContext) -> ActionResult:

@@ -7,7 +7,7 @@ run a second time.
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -71,17 +71,14 @@ async def write_tool_task(
     requester = {"person": context.person, "name": context.name, "lane": context.lane.key}
     body = {"job": TOOLS_JOB, "do": do, **requester, **fields}
     await inbox.add(context.tx, kind="system", lane=None, sender=context.person, body=body, now=context.now)
-    queued = ActionResult(after_commit=(context.deps.wake_worker,))
-    if not reply:
-        return queued
-    return replace(queued, parts=reply_text(reply).parts)
+    return reply_text(reply) if reply else ActionResult()
 
 
 class ToolTaskRunner:
     """Runs tasks with the handler of their kind.
 
-    `wake_sender` is called for the lane that has something new to deliver. `configured_admins`: of the
-    settings. What an admin has asked for is neither begun nor stored once they are none.
+    `configured_admins`: of the settings. What an admin has asked for is neither begun nor stored once they
+    are none.
     """
 
     def __init__(
@@ -89,14 +86,12 @@ class ToolTaskRunner:
         database: Database,
         registry: ToolRegistry,
         handlers: Mapping[str, Callable[[ToolTask], Awaitable[FinishTask]]],
-        wake_sender: Callable[[Lane], None],
         configured_admins: Collection[int] = (),
     ) -> None:
         self._configured_admins = configured_admins
         self._database = database
         self._registry = registry
         self._handlers = handlers
-        self._wake_sender = wake_sender
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         [item] = items
@@ -124,7 +119,6 @@ class ToolTaskRunner:
             if parts:
                 await outbox.add(tx, item=task.item.id, lane=task.lane, parts=parts, now=now)
             await inbox.mark_done(tx, [task.item.id], now=now)
-        self._wake_sender(task.lane)
 
     async def _has_right(self, tx: Transaction, body: Mapping[str, Any]) -> bool:
         """Whether who asked may have this done now: an admin all, others sign in with their own account."""

@@ -151,9 +151,9 @@ class ChatChannel:
             self._first_send = (lane_sender, reserved.row)
 
     def end(self) -> None:
-        """Deliver the final parts, which are stored (committed), and show nothing else of this turn."""
+        """Make the reserved call, if there is one, and show nothing else of this turn."""
         self._progress.is_over = True
         if self._first_send is None:
-            self._sender.wake(self._progress.lane)
+            self._sender.end_turn(self._progress)
         else:
             self._sender.send_taken(*self._first_send)

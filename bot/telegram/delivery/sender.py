@@ -1,7 +1,7 @@
 """Sends and edits all messages: drains the outbox with one LaneSender per lane, in parallel.
 
 Continues after a restart. A lane that is slow or backs off delays no other, and is forgotten when it has
-nothing to do. Code that stores something in the outbox calls `wake` after the commit.
+nothing to do. The commit listener calls `wake` for what was stored in the outbox.
 """
 
 import asyncio
@@ -53,12 +53,11 @@ class OwnLanes:
     """Which lanes are delivered here, where other replicas deliver the rest.
 
     `holds`: the shares of these lanes, by their numbers. `is_confirmed`: whether they are certainly still
-    held. `wake_other`: has the replica of another lane look at its outbox.
+    held.
     """
 
     holds: Mapping[int, ShareHold]
     is_confirmed: Callable[[], bool]
-    wake_other: Callable[[Lane], object]
 
 
 class Sender:
@@ -160,7 +159,7 @@ class Sender:
         await self._idle_event.wait()
 
     def wake(self, lane: Lane) -> None:
-        """Deliver what has been committed to the outbox for this lane.
+        """Deliver what has been committed to the outbox for this lane, if it is delivered here.
 
         A turn that began before its group became a supergroup still names the old chat.
         """
@@ -192,6 +191,12 @@ class Sender:
         """Show the progress of a running turn, which has changed."""
         self._wake_lane(progress.lane, progress)
 
+    def end_turn(self, progress: TurnProgress) -> None:
+        """Show nothing more of a turn that is over, whose answer is delivered from now on."""
+        self._wake_lane(progress.lane, progress)
+        if self._is_own(progress.lane):
+            self._turn_timers.hand_over(progress.lane)
+
     async def _load_due_lanes(self, tx: Transaction) -> list[Lane]:
         await outbox.recover(tx, now=self._context.clock())
         return await outbox.list_due_lanes(tx)
@@ -211,8 +216,7 @@ class Sender:
 
     def _wake_lane(self, lane: Lane, progress: TurnProgress | None = None, *, is_due: bool = False) -> None:
         """Have the lane's sender look at its outbox (`is_due`) or at new progress; start it if need be."""
-        if self._own_lanes is not None and not self._is_own(lane):
-            self._own_lanes.wake_other(lane)
+        if not self._is_own(lane):
             return
         lane_sender = self._lane_senders.get(lane)
         is_new = lane_sender is None

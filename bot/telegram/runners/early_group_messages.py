@@ -22,19 +22,17 @@ def depends_on_membership(item: InboxItem) -> bool:
 
 
 class EarlyGroupMessages:
-    """Gives such messages their place, from which `wake_worker` has them taken as any other."""
+    """Gives such messages their place, from which they are taken as any other."""
 
     def __init__(
         self,
         database: Database,
         groups: GroupDirectory,
-        wake_worker: Callable[[], None],
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._groups = groups
-        self._wake_worker = wake_worker
         self._clock = clock
 
     async def place(self, item: InboxItem) -> bool:
@@ -46,5 +44,4 @@ class EarlyGroupMessages:
             lane = None if update.lane is None else await group_rows.find_lane(tx, update.lane)
             message_id = update.message_id if lane == update.lane else None
             await unplaced_items.place(tx, item.id, update.shape, lane, message_id)
-        self._wake_worker()
         return True

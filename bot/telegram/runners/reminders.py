@@ -33,7 +33,7 @@ GROUP_ZONE_QUESTION = translatable(
 
 
 class ReminderRunner:
-    """The runner; `wake_sender` is called for the lane that has something new to deliver."""
+    """The runner."""
 
     def __init__(
         self,
@@ -41,14 +41,12 @@ class ReminderRunner:
         access: Access,
         groups: GroupDirectory,
         user_jobs: UserJobs,
-        wake_sender: Callable[[Lane], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._access = access
         self._groups = groups
         self._user_jobs = user_jobs
-        self._wake_sender = wake_sender
         self._clock = clock
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
@@ -58,7 +56,6 @@ class ReminderRunner:
             await self._store_new(item, item.lane)
         else:
             await self._send_due(item, item.lane)
-        self._wake_sender(item.lane)
 
     async def _send_due(self, item: InboxItem, lane: Lane) -> None:
         """Send a due reminder; for somebody who is not answered there any more, remove their jobs instead."""
@@ -93,7 +90,6 @@ class ReminderRunner:
             await self._refuse(item, lane, translate(question), error=ZONE_NEEDED)
         except UnclearTime as error:
             await self._refuse(item, lane, error.explain(translate))
-        self._user_jobs.wake_scheduler()
 
     async def _refuse(self, item: InboxItem, lane: Lane, reason: str, error: str | None = None) -> None:
         async with self._database.transaction() as tx:

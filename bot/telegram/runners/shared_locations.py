@@ -4,7 +4,7 @@ The message itself is answered, too. A place that they forward says nothing abou
 the answer to the question for their zone.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from bot.db.engine import Database
@@ -56,23 +56,18 @@ async def follow_location(
     zone = await find_zone_at(coordinates.latitude, coordinates.longitude)
     if zone is None:
         return
-    after_commit: tuple[Callable[[], None], ...] = ()
     async with database.transaction() as tx:
         known_zone = await people.find_time_zone(tx, owner.person)
         if known_zone == zone:
             return
         translate = deps.access.get_translator(owner.person)
         if known_zone is None:
-            change = await set_zone(tx, deps, owner, zone, now=now)
-            hint = build_hint(f"{change.part.text} {translate(HOW_TO_CHANGE)}")
-            notice = replace(hint, buttons=change.part.buttons)
-            after_commit = change.after_commit
+            part = await set_zone(tx, deps, owner, zone, now=now)
+            hint = build_hint(f"{part.text} {translate(HOW_TO_CHANGE)}")
+            notice = replace(hint, buttons=part.buttons)
         else:
             notice = build_zone_offer(translate, zone)
         await deps.user_jobs.notify_owner(tx, owner, replace(notice, silent=True))
-    for wake in after_commit:
-        wake()
-    deps.wake_sender(owner.lane)
 
 
 def build_zone_offer(translate: Translator, zone: str) -> Part:

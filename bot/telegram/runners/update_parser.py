@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from bot.db.engine import Database
 from bot.db.queues import inbox
 from bot.db.queues.admin_notices import AdminNotices
-from bot.domain import InboxItem, Lane
+from bot.domain import InboxItem
 from bot.telegram.incoming.update import ParsedUpdate, parse_update
 from bot.translations.translator import defer
 
@@ -23,13 +23,11 @@ class UpdateParser:
         self,
         database: Database,
         notices: AdminNotices,
-        wake_sender: Callable[[Lane], None],
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._notices = notices
-        self._wake_sender = wake_sender
         self._clock = clock
 
     async def parse(self, items: Sequence[InboxItem]) -> list[ParsedUpdate]:
@@ -58,6 +56,4 @@ class UpdateParser:
         now = self._clock()
         async with self._database.transaction() as tx:
             await inbox.mark_dead(tx, item_ids, error=str(UNREADABLE_UPDATE), now=now)
-            lanes = await self._notices.notify(tx, "unreadable", UNREADABLE_UPDATE, now=now)
-        for lane in lanes:
-            self._wake_sender(lane)
+            await self._notices.notify(tx, "unreadable", UNREADABLE_UPDATE, now=now)

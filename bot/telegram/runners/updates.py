@@ -87,10 +87,10 @@ class UpdateRunner:
         self._deps = deps
         self._message_turns = MessageTurns(database, deps, attachment_loader, self._run_action, clock=clock)
         self._refusals = RefusalReplies(max_waiting)
-        self._parser = UpdateParser(database, deps.notices, deps.wake_sender, clock=clock)
+        self._parser = UpdateParser(database, deps.notices, clock=clock)
         self._on_answered = on_answered
         self._clock = clock
-        self._early_messages = EarlyGroupMessages(database, deps.groups, deps.wake_worker, clock=clock)
+        self._early_messages = EarlyGroupMessages(database, deps.groups, clock=clock)
         # Telegram is asked in between: neither a removal nor the first question may be overtaken.
         self._group_lock = asyncio.Lock()
 
@@ -362,8 +362,6 @@ class UpdateRunner:
         if result.changes_tools:
             with contextlib.suppress(StoreUnavailable):  # it is noticed a little later
                 await self._deps.reload_tools()
-        if result.parts or result.files:
-            self._deps.wake_sender(lane)
         await self._make_best_effort_calls(first, result)
         return result.goes_on
 

@@ -7,8 +7,11 @@ from sqlalchemy import Engine, event, text
 from sqlalchemy.exc import DBAPIError
 
 from bot.db.engine import Database
+from bot.db.postgresql.session_locks import open_session_locks
 from bot.db.transaction import Transaction
-from bot.errors import ReadTooSlow
+from bot.domain import Changes, Lane
+from bot.errors import ReadTooSlow, StoreUnavailable
+from tests.support.commits import CommitRecord
 
 INSERT = text("INSERT INTO words VALUES (:word)")
 COUNT = "SELECT count(*) FROM words"
@@ -96,3 +99,44 @@ async def test_tasks_that_share_a_transaction_take_turns(server_database: Databa
 async def insert_slowly(tx: Transaction, word: str) -> None:
     await tx.exec_driver_sql("SELECT pg_sleep(0.01)")
     await tx.execute(INSERT, {"word": word})
+
+
+class LaneNotifier(CommitRecord):
+    """Has other processes told of each lane."""
+
+    def build_notifications(self, changes: Changes) -> list[str]:
+        return [lane.key for lane in changes.outbox_lanes]
+
+
+async def test_others_are_told_by_the_same_commit(server_database: Database, server_url: str):
+    server_database.set_listener(LaneNotifier())
+
+    async def fail() -> None:
+        async with server_database.transaction() as tx:
+            tx.changes.note_outbox(Lane(8))
+            raise ZeroDivisionError
+
+    async with open_session_locks(server_url) as other:
+        with pytest.raises(ZeroDivisionError):
+            await fail()
+        async with server_database.transaction() as tx:
+            tx.changes.note_outbox(Lane(7))
+        assert await anext(other.wait_for_notifications(30.0)) == "7"
+
+
+async def test_where_the_server_says_nothing_of_a_commit_its_work_is_done_all_the_same(
+    server_database: Database,
+):
+    commits = CommitRecord()
+    server_database.set_listener(commits)
+
+    async def lose_session() -> None:
+        async with server_database.transaction() as tx:
+            tx.changes.note_outbox(Lane(7))
+            [number] = (await tx.exec_driver_sql("SELECT pg_backend_pid()")).scalars()
+            async with server_database.read_transaction() as other:
+                await other.exec_driver_sql(f"SELECT pg_terminate_backend({number})")
+
+    with pytest.raises(StoreUnavailable):
+        await lose_session()
+    assert commits.lanes == [Lane(7)]

@@ -76,10 +76,10 @@ async def test_a_tap_by_somebody_else_changes_nothing_and_the_first_answer_wins(
     number = await park_with_question(harness)
     for person in (BOB, ADMIN):
         assert (await harness.tap(f"allow:once:{number}", person))[0] == "Only Anna can answer this."
-    assert harness.worker_wakes == 0
+    assert harness.commits.inbox_count == 0
     assert (await harness.tap(f"allow:once:{number}"))[0] == "Allowed once."
-    assert harness.worker_wakes == 1
-    assert Lane(ANNA) in harness.woken_lanes
+    assert harness.commits.inbox_count == 1
+    assert Lane(ANNA) in harness.commits.lanes
     [item] = [row for row in await harness.load_items() if row.shape == "text"]
     assert (item.state, item.attempt, item.agreed_at) == ("new", 1, harness.now)
     assert (await harness.tap(f"allow:denied:{number}"))[0] == "You have already answered this."

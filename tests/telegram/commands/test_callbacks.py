@@ -112,7 +112,7 @@ async def test_an_example_is_asked_as_if_it_had_been_written(harness: UpdateHarn
     assert [message.text for message in sent] == [f"You asked: {EXAMPLES[0]}"]
     (task,) = await harness.load_items(kind="task")
     assert json.loads(task.body) == {"person": ANNA, "name": "Anna", "texts": [EXAMPLES[0]]}
-    assert (task.lane, harness.worker_wakes) == (str(ANNA), 1)
+    assert (task.lane, harness.commits.inbox_count) == (str(ANNA), 1)
 
 
 async def test_what_may_not_have_arrived_is_sent_again_once(harness: UpdateHarness):
@@ -123,7 +123,7 @@ async def test_what_may_not_have_arrived_is_sent_again_once(harness: UpdateHarne
     assert (await harness.tap(f"again:{row}", person=BOB))[0] == "I have already sent it again."
     toast, sent = await harness.tap(f"again:{row}")
     assert (toast, [message.text for message in sent]) == ("I'll send it again.", ["the answer"])
-    assert harness.woken_lanes == [Lane(ANNA)]
+    assert harness.commits.lanes == [Lane(ANNA)]
     assert await harness.tap(f"again:{row}") == ("I have already sent it again.", [])
 
 
@@ -183,7 +183,7 @@ async def test_more_is_asked_for_once_and_the_button_goes(harness: UpdateHarness
     assert (toast, sent) == ("I'll go on.", [])
     (task,) = await harness.load_items(kind="task")
     assert json.loads(task.body)["texts"] == [CONTINUE_PROMPT]
-    assert harness.worker_wakes == 1
+    assert harness.commits.inbox_count == 1
     (stripped,) = harness.bot.calls_of("edit_message_reply_markup")
     assert stripped["given"][0] == ANNA
     assert await harness.tap(f"more:{turn}") == ("I'm already working on something newer.", [])

@@ -5,6 +5,7 @@ import pytest
 from bot.db.conversations import chat_settings
 from bot.db.conversations.chat_settings import CONTENT_KINDS, Consent
 from bot.db.engine import Database
+from bot.domain import Lane
 from bot.telegram.commands import registry
 from bot.turns.endpoints import ModelEndpoint, format_consent_data
 from tests.support import attachment_files
@@ -167,8 +168,8 @@ async def test_yes_runs_what_waited_once(
     (question,) = await harness.send_text("/deep why?")
     toast, _ = await harness.tap(question.buttons[label])
     assert toast == "Agreed."
-    assert harness.worker_wakes == 1
-    assert harness.turns.woken_lanes == [harness.woken_lanes[0]]
+    assert harness.commits.inbox_count == 1
+    assert harness.turns.woken_lanes == [Lane(ANNA)]
     assert (await load_consent(harness)).kinds == frozenset(kinds)
     assert f"May be sent to {HOST}:" in read_redrawn(harness)
     await harness.handle_claimed()

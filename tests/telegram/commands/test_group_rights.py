@@ -380,7 +380,7 @@ async def test_an_anonymous_administrator_answers_what_a_tool_asks_them(harness:
     question = ToolQuestion("shop", "Which colour?", ("red", "blue"))
     async with asyncio.TaskGroup() as tasks:
         asking = tasks.create_task(harness.tool_questions.ask(LANE, CHAT, question))
-        while not harness.woken_lanes:  # noqa: ASYNC110  # no event says that the question is stored
+        while not harness.commits.lanes:  # noqa: ASYNC110  # no event says that the question is stored
             await asyncio.sleep(0)
         [shown] = await harness.read_sent()
         assert (await tap(harness, shown.buttons["blue"], BOB))[0] == "This button is too old."

@@ -68,7 +68,7 @@ async def test_a_reminder_is_confirmed_with_its_time_its_zone_and_an_undo_button
         None,
         "once",
     )
-    assert harness.job_changes == 1
+    assert harness.commits.due_times_count == 1
     toast, _ = await harness.tap(sent.buttons["Undo"])
     assert toast == "Undone."
     assert await load_jobs(harness) == []
@@ -220,8 +220,8 @@ async def test_a_job_is_paused_and_resumed_and_never_due_meanwhile(harness: Upda
         assert await jobs.find_next_due(tx) is None
     harness.now = NOW + 3 * DAY
     assert (await harness.tap(card.buttons["Resume"]))[0] == "Next: tomorrow 08:00"
+    assert harness.commits.due_times_count == 1
     assert (await harness.tap(card.buttons["Resume"]))[0] == "It is not paused."
-    assert harness.job_changes == 1
 
 
 async def test_what_happens_once_is_not_resumed_when_its_time_has_passed(harness: UpdateHarness):

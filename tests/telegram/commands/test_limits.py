@@ -75,7 +75,8 @@ async def test_an_admin_sees_what_is_set_and_has_no_limit_but_one_of_their_own(h
 @given(args=st.text(min_size=1, max_size=40).filter(lambda text: text.strip() and "\x00" not in text))
 async def test_whatever_else_an_admin_types_is_answered_with_how_to(harness: UpdateHarness, args: str):
     args = args.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    assert await send_command(harness, f"/limits x{args}") == HOW_TO.replace("`", "")
+    answer = await send_command(harness, f"/limits x{args}")
+    assert answer == HOW_TO.replace("`", "") or answer.startswith("Nobody who is in is called x")
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,7 @@ async def test_retry_replaces_the_last_turn_by_a_new_one(harness: UpdateHarness)
         "texts": ["second", "third"],
         "turn": turn,
     }
-    assert harness.worker_wakes == 1
+    assert harness.commits.inbox_count == 1
     async with harness.database.read_transaction() as tx:
         assert turn not in [past_turn.id for past_turn in await turns.list_past_turns(tx, LANE, 1)]
 

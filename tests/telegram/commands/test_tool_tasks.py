@@ -55,9 +55,8 @@ class ToolTaskHarness:
         best_effort_calls = BestEffortCalls(
             cast(Bot, self.updates.bot), build_menu, build_group_menu, timeout_seconds=0.05
         )
-        self.woken: list[Any] = []
         tasks = TryToolTasks(database, registry, ToolSettings(), best_effort_calls)
-        self.runner = ToolTaskRunner(database, registry, tasks.get_handlers(), self.woken.append)
+        self.runner = ToolTaskRunner(database, registry, tasks.get_handlers())
         ran.clear()
 
     async def send_command(self, text: str, **more: Any) -> str:
@@ -200,7 +199,7 @@ async def test_a_tool_task_has_no_lane_and_wakes_the_worker(harness: ToolTaskHar
     await harness.send_command("/tools reload")
     (row,) = await harness.updates.load_items(kind="system")
     assert (row.lane, row.sender) == (None, ADMIN)
-    assert harness.updates.worker_wakes == 1
+    assert harness.updates.commits.inbox_count == 1
     async with harness.updates.database.transaction() as tx:
         claimed = await inbox.claim(tx, now=harness.updates.now)
     assert [group[0].id for group in claimed.groups] == [row.id]

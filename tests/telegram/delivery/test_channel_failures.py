@@ -133,12 +133,11 @@ async def test_a_reminder_that_the_person_has_deleted_is_not_sent_again_to_lose_
     reminder = Part("⏰ yesterday", buttons=((Button("10 min", "snooze:10m:1"),),))
     async with harness.run_sender() as sender:
         (row,) = await harness.store_parts((reminder,))
-        sender.wake(ANN)
         await sender.wait_until_idle()
         harness.api.person(7).delete(harness.api.chat(7).bot_messages[0])
         async with harness.database.transaction() as tx:
             await outbox.close_buttons(tx, [row], "")
-        await harness.send_text(sender, "⏰ today", item=2)
+        await harness.send_text("⏰ today", item=2)
         await sender.wait_until_idle()
     assert harness.list_texts() == ["⏰ today"]
     assert await harness.load_states() == ["done", "done"]

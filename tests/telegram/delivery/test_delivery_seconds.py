@@ -37,7 +37,6 @@ def measure_seconds(watch: TurnTimer, kind: str) -> float:
 async def wait_until_measured(harness: DeliveryHarness, sender: Sender, watch: TurnTimer) -> None:
     await harness.store_parts((Part("hello"),))
     watch.has_ended = True
-    sender.wake(ANN)
     await sender.wait_until_idle()
 
 
@@ -85,7 +84,6 @@ async def test_an_outcome_that_is_not_committed_yet_is_measured_on(harness: Deli
         harness.api.inject_fault(BotApiFault(), "sendMessage", when=hold_writes)
         await harness.store_parts((Part("hello"),))
         watch.has_ended = True
-        sender.wake(ANN)
         await is_held.wait()
         while not sender._write_queue._pending:  # noqa: ASYNC110  # the outcome; no event says so
             await asyncio.sleep(0.01)
@@ -102,7 +100,6 @@ async def test_what_is_left_when_the_sender_stops_is_measured_on(harness: Delive
         watch = open_turn_timer(sender)
         await harness.store_parts((Part("hello"),))
         watch.has_ended = True
-        sender.wake(ANN)
         await harness.api.wait_until(lambda: flood.hit_count)
         sender.stop()
     now = time.time()

@@ -46,7 +46,6 @@ async def deliver(harness: DeliveryHarness, *files: OutgoingFile) -> None:
 
 
 async def wake_and_wait(sender: Sender) -> None:
-    sender.wake(ANN)
     await sender.wait_until_idle()
 
 
@@ -91,7 +90,6 @@ async def test_the_upload_is_shown_in_the_general_topic(harness: DeliveryHarness
     group = harness.api.add_group(GROUP, "Forum", owner=harness.api.person(7, "Ann"), is_forum=True)
     async with harness.run_sender() as sender:
         await store_files(harness, PHOTO, lane=Lane(group.id))
-        sender.wake(Lane(group.id))
         await sender.wait_until_idle()
     text, action, photo = harness.list_calls(group.id)
     assert (action.params["action"], action.params["message_thread_id"]) == ("upload_photo", "1")
@@ -156,7 +154,6 @@ async def test_a_kill_at_each_step_sends_a_file_at_most_once(harness: DeliveryHa
         fault = BotApiFault.hang(after_effect=True) if is_sending else BotApiFault.slow(0.0)
         harness.api.inject_fault(fault, "sendPhoto")
         async with harness.run_sender(kill=True) as sender:
-            sender.wake(ANN)
             if is_sending:
                 await harness.api.wait_until(lambda: "sendPhoto" in harness.list_methods())
             else:

@@ -54,7 +54,7 @@ async def test_the_lane_makes_no_other_call_until_the_turn_has_ended(harness: De
         channel = await begin_turn(harness, sender)
         with channel.reserve_send() as first_send:
             await harness.store_answer(ANSWER, first_send)
-            await harness.send_text(sender, "what a command says", item=None)
+            await harness.send_text("what a command says", item=None)
             channel.show(ONE)
         assert await harness.load_states() == ["sending", "new"]
         assert harness.list_methods() == []
@@ -95,7 +95,6 @@ async def test_a_group_that_moved_meanwhile_is_answered_where_it_is(harness: Del
             await harness.store_answer(ANSWER, first_send, lane=Lane(8))
         assert await harness.load_states() == ["new"]
         channel.end()
-        sender.wake(Lane(8))
         await sender.wait_until_idle()
     assert (harness.list_texts(7), harness.list_texts(8)) == ([], ["the answer"])
 
@@ -108,7 +107,7 @@ async def test_the_end_of_a_turn_without_a_word_keeps_nothing(harness: DeliveryH
             await harness.store_answer((), first_send)
         channel.end()
         await sender.wait_until_idle()
-        await harness.send_text(sender, "with the only call there is")
+        await harness.send_text("with the only call there is")
         await harness.api.wait_until(lambda: harness.list_texts())
     assert harness.list_texts() == ["with the only call there is"]
 
@@ -210,7 +209,7 @@ async def test_stopped_while_others_may_have_the_chat_it_is_released(
     async with database.transaction() as tx:
         life = await process_lives.begin(tx, began_at=1.0)
         holds = await share_holds.take_over(tx, [ANN.share], life, now=1.0)
-    own_lanes = OwnLanes({ANN.share: holds[0]}, lambda: is_confirmed, lambda lane: None)
+    own_lanes = OwnLanes({ANN.share: holds[0]}, lambda: is_confirmed)
     async with harness.run_sender(own_lanes=own_lanes) as sender:
         channel = await begin_turn(harness, sender)
         with channel.reserve_send() as first_send:

@@ -26,7 +26,7 @@ class Confirmation:
     asked: asyncio.Event = field(default_factory=asyncio.Event)
 
     def build_own_lanes(self) -> OwnLanes:
-        return OwnLanes({ANN.share: self.hold}, self.is_confirmed, lambda lane: None)
+        return OwnLanes({ANN.share: self.hold}, self.is_confirmed)
 
     def is_confirmed(self) -> bool:
         self.answers -= 1
@@ -78,9 +78,8 @@ async def test_a_text_that_is_refused_before_a_pause_is_not_sent_without_its_for
 
     refusal = BotApiFault.refuse("Bad Request: can't parse entities")
     harness.api.inject_fault(refusal, "sendMessage", when=pause)
-    async with harness.run_sender(own_lanes=confirmation.build_own_lanes()) as sender:
+    async with harness.run_sender(own_lanes=confirmation.build_own_lanes()):
         await harness.store_parts((Part("bold", ({"type": "bold", "offset": 0, "length": 4},)),))
-        sender.wake(ANN)
         await confirmation.asked.wait()
     assert harness.list_methods() == ["sendMessage"]
     assert await harness.load_states() == ["new"]

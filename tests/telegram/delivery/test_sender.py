@@ -54,7 +54,6 @@ async def test_a_stored_message_is_sent_once_without_previews(harness: DeliveryH
         await harness.store_parts(
             (Part("hello https://example.org", buttons=((Button("A", "a"), Button("B", "b")),)),)
         )
-        sender.wake(ANN)
         await sender.wait_until_idle()
     (call,) = harness.list_calls()
     assert (call.method, call.text) == ("sendMessage", "hello https://example.org")
@@ -72,7 +71,6 @@ async def test_parts_keep_their_order_and_only_the_first_notifies_and_replies(ha
     async with harness.run_sender() as sender:
         async with harness.database.transaction() as tx:
             await outbox.add(tx, item=1, lane=ANN, parts=parts, reply_to=there, now=time.time())
-        sender.wake(ANN)
         await sender.wait_until_idle()
     messages = harness.api.chat(7).bot_messages
     assert [message.text for message in messages] == ["part 0", "part 1", "part 2", "part 3"]
@@ -84,7 +82,6 @@ async def test_a_reply_to_a_deleted_message_arrives_without_it(harness: Delivery
     async with harness.run_sender() as sender:
         async with harness.database.transaction() as tx:
             await outbox.add(tx, item=1, lane=ANN, parts=(Part("late"),), reply_to=99, now=time.time())
-        sender.wake(ANN)
         await sender.wait_until_idle()
     assert harness.list_texts() == ["late"]
 
@@ -93,9 +90,9 @@ async def test_a_flood_cools_one_chat_and_its_message_arrives_afterwards(harness
     harness.api.person(8, "Ben").send("hello")
     harness.api.inject_fault(BotApiFault.flood(1), "sendMessage", chat_id=7)
     async with harness.run_sender() as sender:
-        await harness.send_text(sender, "for Ann")
+        await harness.send_text("for Ann")
         await harness.api.wait_until(lambda: harness.list_methods(7))
-        await harness.send_text(sender, "for Ben", item=2, lane=Lane(8))
+        await harness.send_text("for Ben", item=2, lane=Lane(8))
         await harness.api.wait_until(lambda: harness.list_texts(8))
         assert not harness.list_texts()
         await sender.wait_until_idle()
@@ -111,7 +108,7 @@ async def test_what_surely_did_not_arrive_is_sent_again(harness: DeliveryHarness
         harness.url = await telegram.enter_async_context(serve(harness.api.app))
         async with harness.run_sender() as sender:
             await telegram.aclose()
-            await harness.send_text(sender, "hello")
+            await harness.send_text("hello")
             await failures.wait()
             async with serve(harness.api.app, port=int(harness.url.rpartition(":")[2])):
                 await sender.wait_until_idle()
@@ -125,7 +122,6 @@ async def test_refused_formatting_is_sent_plain(harness: DeliveryHarness):
     )
     async with harness.run_sender() as sender:
         await harness.store_parts((Part("hello", BOLD),))
-        sender.wake(ANN)
         await sender.wait_until_idle()
     (message,) = harness.api.chat(7).bot_messages
     assert (message.text, message.entities) == ("hello", [])
@@ -136,7 +132,6 @@ async def test_formatting_survives_a_flood(harness: DeliveryHarness):
     harness.api.inject_fault(BotApiFault.flood(1), "sendMessage")
     async with harness.run_sender() as sender:
         await harness.store_parts((Part("hello", BOLD),))
-        sender.wake(ANN)
         await sender.wait_until_idle()
     assert harness.api.chat(7).bot_messages[0].entities[0]["type"] == "bold"
 
@@ -145,7 +140,6 @@ async def test_a_topic_that_is_gone_is_left_out(harness: DeliveryHarness):
     lane = Lane(7, 4)
     async with harness.run_sender() as sender:
         await harness.store_parts((Part("hello"),), lane=lane)
-        sender.wake(lane)
         await sender.wait_until_idle()
     first, second = harness.list_calls()
     assert first.description == "Bad Request: message thread not found"
@@ -156,7 +150,7 @@ async def test_a_topic_that_is_gone_is_left_out(harness: DeliveryHarness):
 async def test_someone_who_blocked_the_bot_is_reported_as_such(harness: DeliveryHarness):
     harness.api.person(7).block()
     async with harness.run_sender() as sender:
-        await harness.send_text(sender, "hello")
+        await harness.send_text("hello")
         await sender.wait_until_idle()
     assert harness.blocked_lanes == [ANN]
     assert harness.problems == []
@@ -166,10 +160,10 @@ async def test_someone_who_blocked_the_bot_is_reported_as_such(harness: Delivery
 async def test_a_refused_message_fails_with_its_reason_and_admins_are_notified(harness: DeliveryHarness):
     harness.api.inject_fault(BotApiFault.refuse("Bad Request: something new"), "sendMessage", times=2)
     async with harness.run_sender() as sender:
-        await harness.send_text(sender, "hello")
-        await harness.send_text(sender, "a notice", item=None)
+        await harness.send_text("hello")
+        await harness.send_text("a notice", item=None)
         await sender.wait_until_idle()
-        await harness.send_text(sender, "the next one", item=2)
+        await harness.send_text("the next one", item=2)
         await sender.wait_until_idle()
     assert harness.problems == ["Telegram refused a message of mine: Something new"]
     assert [row.error for row in await harness.load_rows()] == ["Something new", "Something new", None]
@@ -179,7 +173,7 @@ async def test_a_refused_message_fails_with_its_reason_and_admins_are_notified(h
 async def test_a_token_that_is_refused_for_a_while_loses_nothing(harness: DeliveryHarness):
     harness.api.inject_fault(BotApiFault.refuse("Unauthorized", 401), "sendMessage")
     async with harness.run_sender() as sender:
-        await harness.send_text(sender, "hello")
+        await harness.send_text("hello")
         await sender.wait_until_idle()
     assert harness.list_texts() == ["hello"]
 
@@ -197,8 +191,7 @@ async def test_a_lane_that_crashes_stops_no_other_and_continues(
     monkeypatch.setattr(harness, "on_trouble", stumble)
     async with harness.run_sender() as sender:
         await harness.store_parts((Part("refused"), Part("next")))
-        sender.wake(ANN)
-        await harness.send_text(sender, "for Ben", item=2, lane=Lane(8))
+        await harness.send_text("for Ben", item=2, lane=Lane(8))
         await sender.wait_until_idle()
     assert (harness.list_texts(7), harness.list_texts(8)) == (["next"], ["for Ben"])
     assert "ZeroDivisionError" in caplog.text
@@ -210,7 +203,6 @@ async def test_lanes_of_one_chat_share_its_budget(harness: DeliveryHarness):
     async with harness.run_sender() as sender:
         for topic in topics:
             await harness.store_parts((Part(f"in {topic}"),), item=topic, lane=Lane(7, topic))
-            sender.wake(Lane(7, topic))
         await sender.wait_until_idle()
     assert sorted(harness.list_texts()) == [f"in {topic}" for topic in topics]
     times = sorted(call.arrived_at for call in harness.list_calls())
@@ -227,7 +219,6 @@ async def test_a_hundred_chats_are_served_side_by_side(harness: DeliveryHarness)
     async with harness.run_sender() as sender:
         for n, lane in enumerate(lanes):
             await harness.store_parts((Part(f"for {n}"), Part("and more")), item=n + 1, lane=lane)
-            sender.wake(lane)
         await sender.wait_until_idle()
     assert all(harness.list_texts(lane.chat) == [f"for {n}", "and more"] for n, lane in enumerate(lanes))
     assert set(await harness.load_states()) == {"done"}

@@ -54,7 +54,7 @@ async def test_a_restart_continues_from_every_state(harness: DeliveryHarness, st
 async def test_killed_in_the_middle_of_a_send_it_says_so_after_the_restart(harness: DeliveryHarness):
     harness.api.inject_fault(BotApiFault.hang(after_effect=True), "sendMessage")
     async with harness.run_sender(kill=True) as sender:
-        await harness.send_text(sender, "the answer")
+        await harness.send_text("the answer")
         await harness.api.wait_until(lambda: harness.list_texts())
     assert await harness.load_states() == ["sending"]
     async with harness.run_sender() as sender:
@@ -64,9 +64,8 @@ async def test_killed_in_the_middle_of_a_send_it_says_so_after_the_restart(harne
 
 async def test_stopping_waits_for_the_call_on_its_way_and_leaves_the_rest(harness: DeliveryHarness):
     harness.api.inject_fault(BotApiFault.slow(0.3, after_effect=True), "sendMessage")
-    async with harness.run_sender() as sender:
+    async with harness.run_sender():
         await harness.store_parts(tuple(Part(f"part {n}") for n in range(6)))
-        sender.wake(ANN)
         await harness.api.wait_until(lambda: harness.list_methods())
     states = await harness.load_states()
     assert states[0] == "done"
@@ -79,8 +78,8 @@ async def test_stopping_gives_up_a_call_that_is_never_answered(
 ):
     monkeypatch.setattr(sender_module, "_STOP_GRACE_SECONDS", 0.2)
     harness.api.inject_fault(BotApiFault.hang(after_effect=True), "sendMessage")
-    async with harness.run_sender() as sender:
-        await harness.send_text(sender, "hello")
+    async with harness.run_sender():
+        await harness.send_text("hello")
         await harness.api.wait_until(lambda: harness.list_texts())
     assert await harness.load_states() == ["sending"]
 
@@ -88,7 +87,7 @@ async def test_stopping_gives_up_a_call_that_is_never_answered(
 async def test_what_comes_after_the_stop_waits_for_the_next_start(harness: DeliveryHarness):
     async with harness.run_sender() as sender:
         sender.stop()
-        await harness.send_text(sender, "hello")
+        await harness.send_text("hello")
         harness.open_channel(sender, 2).show("A whole block.\n\n")
     assert harness.list_methods() == []
     async with harness.run_sender() as sender:

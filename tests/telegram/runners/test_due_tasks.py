@@ -32,7 +32,6 @@ class TaskHarness:
     database: Database
     turns: FakeTurnService
     access: Access = field(default_factory=lambda: Access("pairing"))
-    woken_lanes: list[Lane] = field(default_factory=list)
 
     def build_runner(self) -> TaskRunner:
         return TaskRunner(
@@ -55,9 +54,7 @@ class TaskHarness:
 
     async def load_job_after(self, item: InboxItem, ending: str | None) -> dict[str, object]:
         """Return the job once its item is done and its turn has ended so; None: the item is a dead letter."""
-        job_outcomes = JobOutcomes(
-            self.database, lambda person: ENGLISH, self.woken_lanes.append, clock=lambda: NOW
-        )
+        job_outcomes = JobOutcomes(self.database, lambda person: ENGLISH, clock=lambda: NOW)
 
         async def end(items: tuple[InboxItem, ...], reason: str = "") -> None:
             async with self.database.transaction() as tx:
@@ -171,7 +168,6 @@ async def test_a_task_that_has_failed_three_times_in_a_row_is_paused_and_its_per
     [notice] = await harness.load_outbox_bodies()
     assert "I paused “the news”: it failed 3 times in a row" in notice
     assert "Resume" in notice
-    assert harness.woken_lanes == [Lane(ANNA)]
 
 
 async def test_a_failure_before_the_third_is_counted_and_one_that_went_well_begins_anew(harness: TaskHarness):
@@ -183,7 +179,6 @@ async def test_a_failure_before_the_third_is_counted_and_one_that_went_well_begi
     well = await harness.load_job_after(item, "answered")
     assert (well["state"], well["failures"]) == ("active", 0)
     assert await harness.load_outbox_bodies() == []
-    assert harness.woken_lanes == []
 
 
 async def test_what_happens_once_is_over_however_it_went(harness: TaskHarness):

@@ -74,7 +74,7 @@ async def test_a_groups_prompt_has_no_jobs_of_other_chats(harness: UpdateHarness
 
     def build_schedules(lane: Lane) -> ChatSchedules:
         owner = JobOwner(ANNA, "Anna", lane)
-        return ChatSchedules(harness.user_jobs, owner, ENGLISH, lambda lane: None)
+        return ChatSchedules(harness.user_jobs, owner, ENGLISH)
 
     in_group = build_schedules(Lane(CHAT))
     listed = await in_group.list()

@@ -201,7 +201,7 @@ async def test_an_unreadable_text_does_not_take_its_neighbours_with_it(harness: 
 
 async def test_answers_wake_the_sender_and_follow_silently_after_the_first_part(harness: UpdateHarness):
     (sent,) = await harness.send_text("/help")
-    assert (sent.silent, harness.woken_lanes) == (False, [Lane(ANNA)])
+    assert (sent.silent, harness.commits.lanes) == (False, [Lane(ANNA)])
 
 
 async def test_the_answer_to_a_late_command_makes_no_sound(harness: UpdateHarness):
@@ -223,7 +223,7 @@ async def test_a_crash_before_the_commit_leaves_nothing_done(
             await harness.handle_claimed()
     assert await harness.read_sent() == []
     assert (await harness.load_item(item)).state == "running"
-    assert harness.woken_lanes == []
+    assert harness.commits.lanes == []
 
 
 @pytest.mark.parametrize("attempts_before", [0, 1])
