@@ -44,7 +44,7 @@ def build_daily_chart(
     last = (last_day - _EPOCH).days
     days = range(last - CHART_DAYS + 1, last + 1)
     groups = [groups_by_day.get(day) or ReportGroup(day, group_label("day", day)) for day in days]
-    answers = [group.turns.answered if group.turns else 0 for group in groups]
+    answers = [_known_answers(group) for group in groups]
     panels = [_build_panel(translate("Answers a day"), _ANSWER_COLOUR, answers)]
     if with_canvases:
         heading = translate("Canvases a day, estimated")
@@ -148,11 +148,17 @@ def _build_interval_stacks(groups: Sequence[ReportGroup]) -> list[ChartJson]:
     return [stack for stack in stacks if any(stack["values"])]
 
 
+def _known_answers(group: ReportGroup) -> int | None:
+    if group.turns is None:
+        return 0  # nobody asked anything
+    return group.turn_sums.answered if group.turn_sums else None
+
+
 def _interval_seconds(group: ReportGroup, interval_index: int) -> float | None:
     if group.turns is None:
         return 0.0  # nobody asked anything
-    if group.turns.settled:
-        return group.turns.seconds[interval_index]
+    if group.turn_sums and group.turn_sums.settled:
+        return group.turn_sums.seconds[interval_index]
     return None
 
 

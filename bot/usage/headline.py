@@ -34,7 +34,8 @@ def _describe_use(report: UsageReport, calls_by_person: Sequence[CallSums], name
     if others:
         share = _format_share(sum(sums.canvases for sums in others), calls.canvases)
         shares.append(f"{len(others)} others {share}")
-    answered = report.total.turns.answered if report.total.turns else 0
+    turns = report.total.turn_sums
+    answered = turns.answered if turns else 0
     answers = "1 answer" if answered == 1 else f"{answered:,} answers"
     return f"Used: {answers}, about {calls.canvases:,} canvases: {', '.join(shares)}."
 
@@ -51,7 +52,7 @@ def _format_share(part: int, total: int) -> str:
 
 def _describe_speed(report: UsageReport) -> str:
     whole = report.total.percentiles.get("whole")
-    turns = report.total.turns
+    turns = report.total.turn_sums
     if whole is not None:
         half = format_seconds(whole.p50)
         most = format_seconds(whole.p95)

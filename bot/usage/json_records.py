@@ -82,8 +82,8 @@ def build_report_object(report: UsageReport) -> dict[str, object]:
 def build_record(group: ReportGroup, label_field: str) -> JsonRecord:
     """The record of one group, with its label in the field `label_field`."""
     record: JsonRecord = {label_field: group.label}
-    if group.turns is not None:
-        record |= _turn_fields(group.turns)
+    if group.turn_sums is not None:
+        record |= _turn_fields(group.turn_sums)
     if group.calls is not None:
         record |= _call_fields(group.calls)
         if group.empty_replies is not None:

@@ -22,6 +22,7 @@ from bot.db.usage.usage_sums import (
     Scope,
     ServerSums,
     ToolSums,
+    TurnCounts,
     TurnSums,
 )
 from bot.db.usage.verdict_sums import VerdictSums, sum_verdicts
@@ -116,7 +117,7 @@ async def load_sums_in(
     """
     group = _turn_grouping(query.by)
     calls = await report_sums.sum_calls(tx, query.scope, group)
-    turns: Sequence[TurnSums] = ()
+    turns: Sequence[TurnCounts] = ()
     if group is None or group in report_sums.TURN_GROUPS:
         turns = await report_sums.count_turns(tx, query.scope, group)
     durations = _DurationRows()
@@ -181,7 +182,7 @@ async def _load_turn_rows(tx: Transaction, query: ReportQuery) -> _TurnRows:
 
 
 async def _load_durations(
-    tx: Transaction, query: ReportQuery, turns: Iterable[TurnSums], intervals: Sequence[BreakdownColumn]
+    tx: Transaction, query: ReportQuery, turns: Iterable[TurnCounts], intervals: Sequence[BreakdownColumn]
 ) -> _DurationRows:
     settled = sum(turn_sums.settled for turn_sums in turns)
     if settled <= MAX_EXACT_TURNS:

@@ -20,6 +20,7 @@ from bot.db.usage.usage_sums import (
     Scope,
     ServerSums,
     ToolSums,
+    TurnCounts,
     TurnSums,
 )
 from bot.db.usage.verdict_sums import VerdictSums
@@ -45,7 +46,7 @@ _TURN_GROUPINGS = {
 _TOOL_GROUPINGS = {*_TURN_GROUPINGS, "tool"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-AddableSums = TypeVar("AddableSums", CallSums, TurnSums)
+AddableSums = TypeVar("AddableSums", CallSums, TurnCounts)
 KeyedSums = TypeVar("KeyedSums", ToolSums, ApprovalSums, RetrySums)
 Durations = Mapping[tuple[GroupKey, str], Sequence[float] | Mapping[int, int]]
 """By group and interval: durations in seconds, or counts by histogram bucket."""
@@ -125,7 +126,7 @@ class ReportGroup:
     key: GroupKey
     label: str
     calls: CallSums | None = None
-    turns: TurnSums | None = None
+    turns: TurnCounts | None = None
     tools: ToolUsage | None = None
     approvals: ApprovalCounts | None = None
     retries_by_reason: Mapping[str, int] = field(default_factory=dict)
@@ -135,16 +136,23 @@ class ReportGroup:
     can_hold_turns: bool = True
 
     @property
+    def turn_sums(self) -> TurnSums | None:
+        """The sums of its turns; None if it has none, or they are only counted."""
+        return self.turns if isinstance(self.turns, TurnSums) else None
+
+    @property
     def empty_replies(self) -> int | None:
         """Replies without content: those that were requested again, and those that ended a turn.
 
-        None by model and by purpose, where the turns that ended so belong to no group.
+        None by model and by purpose, where the turns that ended so belong to no group, and of turns that are
+        only counted.
         """
-        if self.calls is None or not self.can_hold_turns:
+        is_only_counted = self.turns is not None and self.turn_sums is None
+        if self.calls is None or is_only_counted or not self.can_hold_turns:
             return None
         count = self.retries_by_reason.get("empty", 0) + self.retries_by_reason.get("silent", 0)
-        if self.turns is not None:
-            count += self.turns.empty
+        if self.turn_sums is not None:
+            count += self.turn_sums.empty
         return count
 
 
@@ -180,7 +188,7 @@ class ReportSums:
 
     calls: Sequence[CallSums]
     retries: Sequence[RetrySums]
-    turns: Sequence[TurnSums]
+    turns: Sequence[TurnCounts]
     tools: Sequence[ToolSums]
     server: ServerSums | None = None
     durations: Durations = field(default_factory=dict)

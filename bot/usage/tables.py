@@ -157,7 +157,7 @@ def _format_seconds_per_canvas(calls: CallSums) -> str:
 
 def _outcome_row(group: ReportGroup) -> tuple[str, ...]:
     calls = group.calls
-    turns = group.turns
+    turns = group.turn_sums
     retries = (f"{reason} {count:,}" for reason, count in sorted(group.retries_by_reason.items()))
     thinking = seconds = canvases = empty = cut = stopped = failed = EMPTY_CELL
     if turns is not None:
@@ -205,7 +205,9 @@ def _format_known_seconds(seconds: float, known: int, total: int) -> str:
 
 def _build_seconds_sections(report: UsageReport, label_column: str) -> Iterator[ReportSection]:
     seconds_by_group = [
-        (group, group.turns.seconds) for group in report.shown_groups if group.turns and group.turns.settled
+        (group, group.turn_sums.seconds)
+        for group in report.shown_groups
+        if group.turn_sums and group.turn_sums.settled
     ]
     if report.groups and seconds_by_group:
         names = tuple(INTERVAL_NAMES[interval] for interval in INTERVAL_COLUMNS)
@@ -214,10 +216,10 @@ def _build_seconds_sections(report: UsageReport, label_column: str) -> Iterator[
         if any(group.percentiles for group, _ in seconds_by_group):
             rows = tuple((group.label, *_percentile_cells(group, "whole")) for group, _ in seconds_by_group)
             yield ReportSection("Seconds a turn", (label_column, "turns", *_PERCENTILE_COLUMNS), rows)
-    if report.total.turns and report.total.turns.settled:
+    if report.total.turn_sums and report.total.turn_sums.settled:
         title = "Seconds of all turns by interval" if report.groups else "Seconds by interval"
         columns = ("", "sum", "share", "turns with it", *_PERCENTILE_COLUMNS)
-        yield ReportSection(title, columns, tuple(_interval_rows(report.total, report.total.turns)))
+        yield ReportSection(title, columns, tuple(_interval_rows(report.total, report.total.turn_sums)))
 
 
 def _interval_rows(total: ReportGroup, turns: TurnSums) -> Iterator[tuple[str, ...]]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image, ImageFont
 
-from bot.db.usage.usage_sums import Scope, ToolSums
+from bot.db.usage.usage_sums import Scope, ToolSums, TurnCounts
 from bot.translations.translator import ENGLISH, LANGUAGES, load_translator
 from bot.usage.chart_image import FONT_FILE, WIDTH, draw_png, draw_png_base64, list_ticks
 from bot.usage.charts import (
@@ -142,6 +142,9 @@ def test_what_is_unknown_is_none_and_never_zero():
     assert [(panel["heading"], panel["stacks"]) for panel in chart["panels"]] == [("seconds", [])]
     chart = build_report_chart(make_report("day", turns=[turn_sums(20_000)]), "x")
     assert [panel["heading"] for panel in chart["panels"]] == ["seconds"]
+    counted = make_report("day", turns=[TurnCounts(TODAY, 2, 0, 2)])
+    (answers,) = build_daily_chart(counted, DATE, "You", ENGLISH, with_canvases=False)["panels"]
+    assert list_values(answers) == [0] * 29 + [None]
     some = [call_sums(20_000, **UNKNOWN_SUMS), call_sums(20_001)]
     _, canvases, cached = build_report_chart(make_report("day", calls=some), "x")["panels"]
     assert (list_values(canvases), list_values(cached)) == ([None, 4], [None, 25])

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from bot.db.usage.usage_sums import RetrySums, Scope, ToolSums
+from bot.db.usage.usage_sums import RetrySums, Scope, ToolSums, TurnCounts
+from bot.usage.json_records import build_record
 from bot.usage.report import (
     NO_TURN_LABEL,
     Grouping,
@@ -17,6 +18,7 @@ from bot.usage.report import (
     group_label,
     start_of_day,
 )
+from bot.usage.tables import build_sections
 from tests.support.report_sums import INTERVAL_SECONDS, call_sums, turn_sums
 
 
@@ -50,9 +52,9 @@ def test_the_whole_is_all_groups_added_up():
         **{name: 3 * value for name, value in OTHER_CALL_SUMS.items()},
         calls=7,
     )
-    assert report.total.turns is not None
-    assert report.total.turns.turns == 4
-    assert report.total.turns.seconds == tuple(2 * value for value in INTERVAL_SECONDS)
+    assert report.total.turn_sums is not None
+    assert report.total.turn_sums.turns == 4
+    assert report.total.turn_sums.seconds == tuple(2 * value for value in INTERVAL_SECONDS)
 
 
 OTHER_CALL_SUMS = {
@@ -120,6 +122,15 @@ def test_a_turn_that_ended_empty_counts_as_an_empty_reply():
     )
     assert report.total.empty_replies == 3
     assert make_report("tool", tools=[ToolSums("clock", "ok", 1, 1, 0.5)]).groups[0].empty_replies is None
+
+
+def test_of_turns_that_are_only_counted_nothing_else_is_known():
+    counts = [TurnCounts(20_000, turns=2, failed=1, settled=2), TurnCounts(20_001, 3, 0, 1)]
+    report = make_report("day", calls=[call_sums(20_000), call_sums(20_001)], turns=counts)
+    assert report.total.turns == TurnCounts(None, turns=5, failed=1, settled=3)
+    assert (report.total.turn_sums, report.total.empty_replies) == (None, None)
+    assert "thinking_turns" not in build_record(report.total, "all")
+    assert "Seconds by interval" not in [section.title for section in build_sections(report)]
 
 
 def test_models_and_purposes_do_not_tell_turns_apart():

@@ -4,7 +4,6 @@ Only reads. scope_filters says which rows belong to a scope.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any, Literal, get_args
 
 from sqlalchemy import (
@@ -55,6 +54,7 @@ from bot.db.usage.usage_sums import (
     GroupKey,
     RetrySums,
     Scope,
+    TurnCounts,
     TurnSums,
     UnknownUsage,
 )
@@ -109,14 +109,17 @@ _ODD_SUMS: Mapping[str, ColumnElement[Any]] = {
 }
 _NO_ODD_SUMS = dict.fromkeys(_ODD_SUMS, 0)
 _IS_SETTLED = case((_account.turn.is_not(None), 1))
-_TURN_SUMS: Mapping[str, ColumnElement[Any]] = {
+_TURN_COUNTS: Mapping[str, ColumnElement[Any]] = {
     "turns": func.count(),
+    "failed": count_when(IS_FAILED_TURN),
+    "settled": func.count(_account.turn),
+}
+_TURN_SUMS: Mapping[str, ColumnElement[Any]] = {
+    **_TURN_COUNTS,
     "thinking": func.count(case((_turn.thinking, 1))),
     "empty": func.count(case((_turn.ending == "empty", 1))),
     "cut": func.count(case((_turn.ending == "cut", 1))),
     "answered": count_when(_turn.ending.in_(ANSWERED_ENDINGS)),
-    "failed": count_when(IS_FAILED_TURN),
-    "settled": func.count(_account.turn),
     "thinking_settled": func.count(case((_turn.thinking, _IS_SETTLED))),
     "thinking_seconds": func.coalesce(func.sum(case((_turn.thinking, _account.whole))), 0.0),
 }
@@ -272,31 +275,20 @@ async def _load_rows(
     return [tuple(row) for row in await tx.execute(query)]
 
 
-async def count_turns(tx: Transaction, scope: Scope, group: GroupBy | None) -> list[TurnSums]:
-    """Turns, those that failed and those with an account, by group as `sum_turns`.
-
-    All other sums, which take many times as long, are left 0.
-    """
-    key = get_turn_group_column(scope, group, literal(None))
-    query = select(key, func.count(), count_when(IS_FAILED_TURN), func.count(_account.turn))
-    query = query.select_from(turns.outerjoin(accounts, _account.turn == _turn.id))
-    query = query.where(*build_calling_turn_filter(scope))
+async def count_turns(tx: Transaction, scope: Scope, group: GroupBy | None) -> list[TurnCounts]:
+    """Turns by group as `sum_turns`, without the sums, which take many times as long."""
+    query = _select_turns(scope, get_turn_group_column(scope, group, literal(None)), _TURN_COUNTS.values())
     rows = await _load_rows(tx, query, group if group in TURN_GROUPS else None, None)
-    return [build_turn_counts(*row) for row in rows if row[1]]
-
-
-def build_turn_counts(key: GroupKey, count: int, failed: int, settled: int) -> TurnSums:
-    """The sums of turns of which no more is known."""
-    nothing: dict[str, Any] = {field.name: 0 for field in fields(TurnSums)}
-    nothing["seconds"] = (0.0,) * len(_BREAKDOWN_COLUMNS)
-    return TurnSums(**nothing | {"key": key, "turns": count, "failed": failed, "settled": settled})
+    counts_by_key = _name_sums(_TURN_COUNTS, rows)
+    return [TurnCounts(key=key, **counts) for key, counts in counts_by_key.items() if counts["turns"]]
 
 
 async def sum_turns(tx: Transaction, scope: Scope, group: GroupBy | None) -> list[TurnSums]:
     """Turns by group; by what is only a call's, such as `model`, there is one group (key None)."""
     key = get_turn_group_column(scope, group, literal(None))
     turn_group = group if group in TURN_GROUPS else None
-    rows = await _load_rows(tx, _select_turns(scope, key), turn_group, None)
+    seconds = (func.coalesce(func.sum(column), 0.0) for column in _BREAKDOWN_COLUMNS)
+    rows = await _load_rows(tx, _select_turns(scope, key, [*_TURN_SUMS.values(), *seconds]), turn_group, None)
     call_rows = await _load_rows(tx, _select_thinking_calls(scope, key), turn_group, None)
     calls_by_key = _name_sums(_THINKING_CALL_SUMS, call_rows)
     return [
@@ -311,11 +303,9 @@ async def sum_turns(tx: Transaction, scope: Scope, group: GroupBy | None) -> lis
     ]
 
 
-def _select_turns(scope: Scope, key: ColumnElement[Any]) -> Select[Any]:
-    seconds = (func.coalesce(func.sum(column), 0.0) for column in _BREAKDOWN_COLUMNS)
-    query = select(key, *_TURN_SUMS.values(), *seconds)
-    turns_with_accounts = turns.outerjoin(accounts, _account.turn == _turn.id)
-    return query.select_from(turns_with_accounts).where(*build_calling_turn_filter(scope))
+def _select_turns(scope: Scope, key: ColumnElement[Any], sums: Iterable[ColumnElement[Any]]) -> Select[Any]:
+    query = select(key, *sums).select_from(turns.outerjoin(accounts, _account.turn == _turn.id))
+    return query.where(*build_calling_turn_filter(scope))
 
 
 def _select_thinking_calls(scope: Scope, key: ColumnElement[Any]) -> Select[Any]:

@@ -119,26 +119,34 @@ class CallSums:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnSums:
-    """Turns of a group: how many, how many of them were thinking, ended empty or cut, or have an account.
+class TurnCounts:
+    """Turns of a group: how many, how many of them failed, and how many are `settled`: have an account.
 
-    `answered` ended with an answer, also one cut at its length. `failed` ended without, or had no time or
-    steps left, but neither were they stopped nor was a limit used up.
-    `settled` turns have an account, `thinking_settled` are those of them that were thinking, and
-    `thinking_seconds` is the total of these. All calls of thinking turns that use any canvas are
-    `thinking_calls`: of `…_known` the output is known, of `…_partial` ones only a running count.
-    `thinking_canvases` is estimated over those known. `seconds` are sums over accounts, in the order of
-    BreakdownColumn.
+    `failed` ended without an answer, or had no time or steps left, but neither were they stopped nor was a
+    limit used up.
     """
 
     key: GroupKey
     turns: int
+    failed: int
+    settled: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSums(TurnCounts):
+    """The same with sums: how many turns were thinking, ended empty or cut, or were answered.
+
+    `answered` ended with an answer, also one cut at its length.
+    `thinking_settled` turns are the settled ones that were thinking, and `thinking_seconds` is the total of
+    these. All calls of thinking turns that use any canvas are `thinking_calls`: of `…_known` the output is
+    known, of `…_partial` ones only a running count. `thinking_canvases` is estimated over those known.
+    `seconds` are sums over accounts, in the order of BreakdownColumn.
+    """
+
     thinking: int
     empty: int
     cut: int
     answered: int
-    failed: int
-    settled: int
     thinking_settled: int
     thinking_seconds: float
     thinking_calls: int

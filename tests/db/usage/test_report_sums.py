@@ -22,6 +22,7 @@ from bot.db.usage.usage_sums import (
     Scope,
     ServerSums,
     ToolSums,
+    TurnCounts,
     TurnSums,
 )
 from bot.domain import DAY_SECONDS, Lane
@@ -200,6 +201,19 @@ async def test_turns_that_answered_are_told_from_those_that_failed_and_those_nob
         await ledger.add_turn(ending=ending)
     sums = (await sum_turns(database))[None]
     assert (sums.turns, sums.answered, sums.failed) == (9, 2, 4)
+
+
+async def test_turns_are_counted_alone_as_they_are_with_their_sums(database: Database, ledger: UsageRows):
+    await ledger.add_account(await ledger.add_turn(ending="failed"))
+    await ledger.add_turn(person=6)
+    await ledger.add_account(await ledger.add_turn())
+    async with database.read_transaction() as tx:
+        counts = {sums.key: sums for sums in await report_sums.count_turns(tx, Scope(), "user")}
+    assert counts == {5: TurnCounts(5, turns=2, failed=1, settled=2), 6: TurnCounts(6, 1, 0, 0)}
+    assert counts == {
+        key: TurnCounts(key, sums.turns, sums.failed, sums.settled)
+        for key, sums in (await sum_turns(database, group="user")).items()
+    }
 
 
 async def test_the_canvases_of_thinking_turns_are_those_of_all_their_calls(
