@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from bot.admin.components import TURNS_PATH, build_url, cut, format_duration
 from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell
 from bot.admin.names import name_person
-from bot.canvases import costs_canvases, count_canvases
+from bot.canvases import costs_canvases
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
 from bot.usage.intervals import INTERVAL_DESCRIPTIONS, INTERVAL_ORDER, column_name
 from bot.usage.refusals import describe_tool_outcome
@@ -82,22 +82,18 @@ def _list_intervals(turn: TurnSteps) -> tuple[tuple[Cell, ...], ...]:
 
 def _build_call(number: int, call: CallStep, turn: TurnSteps) -> tuple[Cell, ...]:
     purpose = f"{call.purpose}, again: {call.again}" if call.again else call.purpose
-    seat_wait = None if call.seat_at is None else call.seat_at - call.created_at
     begin = call.created_at if call.seat_at is None else call.seat_at
     first = None if call.first_block_at is None else call.first_block_at - begin
-    with_seat = None
-    if call.seat_at is not None and call.ended_at is not None:
-        with_seat = call.ended_at - call.seat_at
     return (
         Cell(number),
         Cell(call.step),
         _moment_cell(call.created_at, turn),
         Cell(cut(purpose)),
         Cell("on" if call.thinking else "off"),
-        build_seconds_cell(seat_wait),
+        build_seconds_cell(call.waited),
         build_seconds_cell(first),
         Cell(call.blocks),
-        build_seconds_cell(with_seat),
+        build_seconds_cell(call.seat_seconds),
         Cell(describe_prompt(call), describe_prompt(call) or "unknown"),
         Cell(call.prompt_tokens),
         _cached_cell(call),
@@ -135,9 +131,7 @@ def _output_cell(call: CallStep, count: int | None) -> Cell:
 def _canvases_cell(call: CallStep) -> Cell:
     if not costs_canvases(call.purpose):
         return Cell(0, "–")
-    if call.completion_tokens is None:
-        return Cell(None)
-    return _output_cell(call, count_canvases(call.completion_tokens))
+    return _output_cell(call, call.canvases)
 
 
 def _build_tool(tool: ToolStep, turn: TurnSteps, names: Mapping[int, str]) -> tuple[Cell, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from itertools import pairwise
 
-from bot.canvases import costs_canvases, count_canvases
+from bot.canvases import costs_canvases
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps, TurnTakeover
 from bot.usage.plain_text import escape_for_terminal
 from bot.usage.refusals import describe_tool_outcome
@@ -173,14 +173,13 @@ def _format_tokens(call: CallStep) -> str:
     if call.usage_partial:
         prefix = "≥ "
     reasoning = format_count(call.reasoning_tokens)
-    canvases = _format_canvases(call.completion_tokens, prefix)
+    canvases = _format_canvases(call.canvases, prefix)
     return f"{inputs}, {prefix}{output} out, {prefix}{reasoning} of them thought, {canvases}"
 
 
-def _format_canvases(tokens: int | None, prefix: str) -> str:
-    if tokens is None:
+def _format_canvases(count: int | None, prefix: str) -> str:
+    if count is None:
         return "canvases unknown"
-    count = count_canvases(tokens)
     if count == 1:
         return f"{prefix}1 canvas (estimated)"
     return f"{prefix}{count} canvases (estimated)"

@@ -1,9 +1,8 @@
-"""What model calls took: of one turn (also call by call), of a person, and of everybody, ranked.
+"""What model calls took: of one turn, of a person, and of everybody, ranked.
 
 Only reads; bot.db.conversations.calls writes the rows. Functions work inside the caller's transaction `tx`.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,14 +10,10 @@ from sqlalchemy import ColumnElement, and_, case, func, or_, select
 
 from bot.db.tables import accounts, groups, model_calls, people, turns
 from bot.db.transaction import Transaction
-from bot.db.usage.ledger_columns import CANVAS_COST, IS_TYPED_READ
+from bot.db.usage.ledger_columns import CANVAS_COST
 from bot.db.usage.scope_filters import build_turn_filter
-from bot.db.usage.turn_steps import load_breakdown
 from bot.db.usage.usage_sums import Scope
-from bot.domain import CallOutcome, CallPurpose, EndpointRole, Lane
-
-# A typed read has no row of a seat.
-_CALL_BEGAN_AT = case((IS_TYPED_READ, model_calls.c.created_at), else_=model_calls.c.seat_at)
+from bot.domain import Lane
 
 _IS_PARTLY_UNKNOWN = or_(
     model_calls.c.prompt_tokens.is_(None),
@@ -65,47 +60,6 @@ class NewestTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class CallSpending:
-    """One model call of a turn.
-
-    `again`: why it repeats a call of its step; None: it repeats none. `outcome` None: it still runs.
-    `seconds` go from getting a seat to its end (for a decision, which takes no seat, from its creation),
-    `waited` is the wait for the seat; None where a time is not known.
-    """
-
-    purpose: CallPurpose
-    again: str | None
-    model: str
-    thinking: bool
-    prompt_tokens: int | None
-    cached_tokens: int | None
-    canvases: int | None
-    seconds: float | None
-    waited: float | None
-    outcome: CallOutcome | None
-
-
-@dataclass(frozen=True, slots=True)
-class TurnSpending:
-    """An ended turn in detail: what was decided about it, and its calls in order.
-
-    `endpoint_why`: why it was answered at that endpoint; None: there was only one. `account` is its seconds
-    by kind in the order of a turn, `whole` first; empty until the answer is delivered. `tools` are the names
-    of those it called.
-    """
-
-    id: int
-    thinking: bool
-    thinking_why: str
-    endpoint: EndpointRole
-    endpoint_why: str | None
-    seconds: float
-    calls: tuple[CallSpending, ...]
-    account: Mapping[str, float]
-    tools: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class RankedSpender:
     """A person or a chat by name, and what they took."""
 
@@ -145,39 +99,6 @@ async def sum_person(tx: Transaction, person: int, begin: float) -> SpendingSums
 async def sum_chat(tx: Transaction, chat: int, begin: float) -> SpendingSums:
     """What the turns of a chat, with all its topics, took that were received at `begin` or later."""
     return await _load_sums(tx, and_(*build_turn_filter(Scope(since=begin, chat=str(chat)))))
-
-
-async def load_details(tx: Transaction, lane: Lane, turn: int) -> TurnSpending | None:
-    """An ended turn call by call; None if the lane has no such turn."""
-    ended = select(turns).where(turns.c.id == turn, turns.c.lane == lane.key, turns.c.ended_at.is_not(None))
-    row = (await tx.execute(ended)).one_or_none()
-    if row is None:
-        return None
-    columns = (
-        model_calls.c.purpose,
-        model_calls.c.again,
-        model_calls.c.model,
-        model_calls.c.thinking,
-        model_calls.c.prompt_tokens,
-        model_calls.c.cached_tokens,
-        CANVAS_COST.label("canvases"),
-        (model_calls.c.ended_at - _CALL_BEGAN_AT).label("seconds"),
-        (model_calls.c.seat_at - model_calls.c.created_at).label("waited"),
-        model_calls.c.outcome,
-    )
-    calls = await tx.execute(select(*columns).where(model_calls.c.turn == turn).order_by(model_calls.c.id))
-    account = await load_breakdown(tx, turn)
-    return TurnSpending(
-        id=turn,
-        thinking=row.thinking,
-        thinking_why=row.thinking_why,
-        endpoint=row.endpoint,
-        endpoint_why=row.endpoint_why,
-        seconds=account.get("whole", row.ended_at - row.received_at),
-        calls=tuple(CallSpending(**call._asdict()) for call in calls),
-        account=account,
-        tools=tuple(json.loads(row.used)),
-    )
 
 
 async def load_overview(tx: Transaction, begin: float, limit: int) -> SpendingOverview:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, get_args
 
-from sqlalchemy import Column, Select, null, select
+from sqlalchemy import Select, null, select
 
+from bot.canvases import costs_canvases, count_canvases
 from bot.db.tables import (
     accounts,
     approvals,
@@ -24,7 +25,7 @@ from bot.db.tables import (
 )
 from bot.db.transaction import Transaction
 from bot.db.usage.usage_sums import BreakdownColumn
-from bot.domain import Lane
+from bot.domain import CallOutcome, CallPurpose, EndpointRole, Lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class CallStep:
     """
 
     step: int
-    purpose: str
+    purpose: CallPurpose
     again: str | None
     endpoint: str
     model: str
@@ -56,7 +57,7 @@ class CallStep:
     server_ms: str | None
     blocks: int
     finish_reason: str | None
-    outcome: str | None
+    outcome: CallOutcome | None
     error: str | None
     chars_system: int | None = None
     chars_tools: int | None = None
@@ -64,6 +65,25 @@ class CallStep:
     chars_history: int | None = None
     images: int = 0
     block_ms: str | None = None
+
+    @property
+    def canvases(self) -> int | None:
+        """Estimated from the output tokens; None: unknown, or it costs none."""
+        if self.completion_tokens is None or not costs_canvases(self.purpose):
+            return None
+        return count_canvases(self.completion_tokens)
+
+    @property
+    def waited(self) -> float | None:
+        """Seconds until it had a seat; None: it had none, as a typed read."""
+        return None if self.seat_at is None else self.seat_at - self.created_at
+
+    @property
+    def seat_seconds(self) -> float | None:
+        """Seconds with a seat; None: it had none, or its end is not known."""
+        if self.seat_at is None or self.ended_at is None:
+            return None
+        return self.ended_at - self.seat_at
 
     @property
     def block_times(self) -> tuple[float, ...]:
@@ -129,7 +149,12 @@ class TurnTakeover:
 
 @dataclass(frozen=True, slots=True)
 class TurnSteps:
-    """A turn step by step. `account` is empty until it is settled, `said` unless texts were requested."""
+    """A turn step by step.
+
+    `endpoint_why`: why it was answered at that endpoint; None: there was only one. `account` is its seconds
+    by kind in the order of a turn, `whole` first; empty until it is settled. `said` is empty unless texts
+    were requested. `used`: the names of the tools in its answers, as it ended.
+    """
 
     id: int
     chat: str
@@ -138,7 +163,7 @@ class TurnSteps:
     ending: str | None
     thinking: bool
     thinking_why: str
-    endpoint: str
+    endpoint: EndpointRole
     endpoint_why: str | None
     received_at: float
     taken_at: float | None
@@ -150,6 +175,14 @@ class TurnSteps:
     parts: tuple[PartStep, ...]
     said: tuple[TurnMessage, ...]
     takeovers: tuple[TurnTakeover, ...] = ()
+    used: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float | None:
+        """From its receipt to its delivery; without an account, to its end. None: it has not ended."""
+        if self.ended_at is None:
+            return None
+        return self.account.get("whole", self.ended_at - self.received_at)
 
     @property
     def settled_at(self) -> float | None:
@@ -160,11 +193,10 @@ class TurnSteps:
 
 
 _CALL_COLUMNS = tuple(model_calls.c[name] for name in CallStep.__slots__)
-# In the order of the first fields of TurnSteps.
-_TURN_COLUMNS: tuple[Column[Any], ...] = (
+_SELECT_TURN = select(
     turns.c.id,
-    turns.c.lane,
-    turns.c.person,
+    turns.c.lane.label("chat"),
+    turns.c.person.label("user"),
     turns.c.state,
     turns.c.ending,
     turns.c.thinking,
@@ -175,30 +207,33 @@ _TURN_COLUMNS: tuple[Column[Any], ...] = (
     inbox.c.taken_at,
     turns.c.began_at,
     turns.c.ended_at,
-)
+    turns.c.used,
+    turns.c.item,
+).select_from(turns.outerjoin(inbox, inbox.c.id == turns.c.item))
 
 
 async def load_steps(tx: Transaction, turn: int, *, with_texts: bool) -> TurnSteps | None:
     """The turn with this id, or None if there is none."""
-    query = select(*_TURN_COLUMNS, turns.c.item).select_from(
-        turns.outerjoin(inbox, inbox.c.id == turns.c.item)
-    )
-    row = (await tx.execute(query.where(turns.c.id == turn))).one_or_none()
+    row = (await tx.execute(_SELECT_TURN.where(turns.c.id == turn))).one_or_none()
     if row is None:
         return None
+    fields = row._asdict()
+    item = fields.pop("item")
+    used: list[str] = json.loads(fields.pop("used"))
     calls = select(*_CALL_COLUMNS).where(model_calls.c.turn == turn).order_by(model_calls.c.id)
     parts = select(outbox.c.state, outbox.c.made_at, outbox.c.sent_at, outbox.c.done_at)
-    parts = parts.where(outbox.c.item == row.item, outbox.c.body.is_not(None)).order_by(outbox.c.part)
+    parts = parts.where(outbox.c.item == item, outbox.c.body.is_not(None)).order_by(outbox.c.part)
     said: tuple[TurnMessage, ...] = ()
     if with_texts:
         said = await _load_messages(tx, turn)
     steps = TurnSteps(
-        **dict(zip(TurnSteps.__slots__, row[: len(_TURN_COLUMNS)], strict=False)),
+        **fields,
         account=await load_breakdown(tx, turn),
         calls=tuple(CallStep(*call) for call in await _load_rows(tx, calls)),
         tools=await _load_tools(tx, turn, with_texts=with_texts),
         parts=tuple(PartStep(*part) for part in await _load_rows(tx, parts)),
         said=said,
+        used=tuple(used),
     )
     return replace(steps, takeovers=await _load_takeovers(tx, steps))
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from bot.db.usage import spending
 from bot.db.usage.spending import NewestTurn, SpendingSums
 from bot.db.usage.thinking_sums import sum_by_thinking
+from bot.db.usage.turn_steps import load_steps
 from bot.db.usage.usage_sums import Scope
 from bot.db.usage.verdict_sums import sum_verdicts
 from bot.domain import Button, Part
@@ -65,8 +66,8 @@ async def handle_summary_button(context: ActionContext) -> ActionResult:
 
 async def handle_details_button(context: ActionContext, turn: int) -> ActionResult:
     """The button that shows the details of a turn."""
-    details = await spending.load_details(context.tx, context.lane, turn)
-    if details is None:
+    details = await load_steps(context.tx, turn, with_texts=False)
+    if details is None or details.chat != context.lane.key or details.ended_at is None:
         return ActionResult(toast=context.translate("I have no record of this answer."))
     row = (Button(context.translate("Back"), "usage"), _chart_button(context))
     return ActionResult(replacement=build_part(format_details(context.translate, details), row))

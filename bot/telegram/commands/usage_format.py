@@ -9,14 +9,13 @@ from itertools import islice
 
 from bot.canvases import costs_canvases
 from bot.db.usage.spending import (
-    CallSpending,
     NewestTurn,
     RankedSpender,
     SpendingOverview,
     SpendingSums,
-    TurnSpending,
 )
 from bot.db.usage.thinking_sums import ThinkingSums
+from bot.db.usage.turn_steps import CallStep, TurnSteps
 from bot.db.usage.verdict_sums import VerdictSums
 from bot.domain import EndpointRole
 from bot.translations.translator import Translator, translatable
@@ -253,14 +252,14 @@ def _format_count(number: int | None, sums: SpendingSums) -> str:
     return f"≥{abbreviate_count(number)}"
 
 
-def format_details(translate: Translator, turn: TurnSpending) -> str:
+def format_details(translate: Translator, turn: TurnSteps) -> str:
     """Format the details of an ended turn: thinking and why, tools, each model call, the model."""
     calls = [call for call in turn.calls if costs_canvases(call.purpose)]
     lines = [
-        translate("Turn {number}: {time}", number=turn.id, time=format_seconds(translate, turn.seconds)),
+        translate("Turn {number}: {time}", number=turn.id, time=_format_time(translate, turn.seconds)),
         translate("Thinking: {mode}", mode=translate(_ON_OFF[turn.thinking])),
         translate("Why: {reason}", reason=turn.thinking_why or translate(UNKNOWN)),
-        *_format_tools(translate, turn.tools),
+        *_format_tools(translate, turn.used),
     ]
     lines += islice(_format_changes(translate, turn.thinking, calls), MAX_LISTED_CALLS)
     for call in turn.calls:
@@ -289,7 +288,7 @@ def _format_tools(translate: Translator, names: Sequence[str]) -> Iterator[str]:
         yield translate("Tools: {names}", names=listed)
 
 
-def _format_changes(translate: Translator, thinking: bool, calls: Iterable[CallSpending]) -> Iterator[str]:
+def _format_changes(translate: Translator, thinking: bool, calls: Iterable[CallStep]) -> Iterator[str]:
     """Yield where thinking was switched, and where a call was made again, with the reason."""
     for number, call in enumerate(calls, start=1):
         changes = []
@@ -302,13 +301,14 @@ def _format_changes(translate: Translator, thinking: bool, calls: Iterable[CallS
         thinking = call.thinking
 
 
-def _format_decision_read(translate: Translator, call: CallSpending) -> tuple[str, str]:
+def _format_decision_read(translate: Translator, call: CallStep) -> tuple[str, str]:
     """Format the call that asked the endpoint in one step whether to think."""
-    time = _format_duration(translate, call)
+    seconds = None if call.ended_at is None else call.ended_at - call.created_at  # it takes no seat
+    time = _format_duration(translate, call, seconds)
     return translate("Decision read: {time}", time=time), f"    {_format_input(translate, call)}"
 
 
-def _format_call(translate: Translator, number: int, call: CallSpending) -> tuple[str, str]:
+def _format_call(translate: Translator, number: int, call: CallStep) -> tuple[str, str]:
     if call.canvases is None:
         canvases = translate("canvases unknown")
     else:
@@ -318,10 +318,11 @@ def _format_call(translate: Translator, number: int, call: CallSpending) -> tupl
         details.append(_format_cached_tokens(translate, call.cached_tokens))
     if call.waited and call.waited >= 0.1:
         details.append(translate("waited {time}", time=format_seconds(translate, call.waited)))
-    return f"{number}. {canvases}, {_format_duration(translate, call)}", f"    {', '.join(details)}"
+    duration = _format_duration(translate, call, call.seat_seconds)
+    return f"{number}. {canvases}, {duration}", f"    {', '.join(details)}"
 
 
-def _format_input(translate: Translator, call: CallSpending) -> str:
+def _format_input(translate: Translator, call: CallStep) -> str:
     if call.prompt_tokens is None:
         return translate("tokens unknown")
     return translate("{tokens} in", tokens=abbreviate_count(call.prompt_tokens))
@@ -333,14 +334,17 @@ def _format_cached_tokens(translate: Translator, tokens: int | None) -> str:
     return translate("{tokens} cached", tokens=abbreviate_count(tokens))
 
 
-def _format_duration(translate: Translator, call: CallSpending) -> str:
-    time = translate("time unknown")
-    if call.seconds is not None:
-        time = format_seconds(translate, call.seconds)
-    return translate(_OUTCOME_LABELS[call.outcome], time=time)
+def _format_duration(translate: Translator, call: CallStep, seconds: float | None) -> str:
+    return translate(_OUTCOME_LABELS[call.outcome], time=_format_time(translate, seconds))
 
 
-def _format_cached(translate: Translator, calls: Iterable[CallSpending]) -> Iterator[str]:
+def _format_time(translate: Translator, seconds: float | None) -> str:
+    if seconds is None:
+        return translate("time unknown")
+    return format_seconds(translate, seconds)
+
+
+def _format_cached(translate: Translator, calls: Iterable[CallStep]) -> Iterator[str]:
     """Yield how much of the input did not have to be computed, and of how many calls that is known."""
     calls = list(calls)
     reported = [call for call in calls if call.cached_tokens is not None and call.prompt_tokens is not None]
@@ -353,7 +357,7 @@ def _format_cached(translate: Translator, calls: Iterable[CallSpending]) -> Iter
             yield translate("    known of {part} of {total} calls", part=len(reported), total=len(calls))
 
 
-def _format_breakdown(translate: Translator, turn: TurnSpending) -> Iterator[str]:
+def _format_breakdown(translate: Translator, turn: TurnSteps) -> Iterator[str]:
     """Yield the seconds by what they went to, those long enough to be noticed."""
     if not turn.account:
         return
@@ -364,7 +368,7 @@ def _format_breakdown(translate: Translator, turn: TurnSpending) -> Iterator[str
             yield f"    {translate(_INTERVAL_LABELS[kind], time=time)}"
 
 
-def _format_models(translate: Translator, turn: TurnSpending, calls: Iterable[CallSpending]) -> Iterator[str]:
+def _format_models(translate: Translator, turn: TurnSteps, calls: Iterable[CallStep]) -> Iterator[str]:
     """Yield the models in the order they were asked, and the endpoint if there are two."""
     names = dict.fromkeys(call.model or translate(UNKNOWN) for call in calls)
     if names:

@@ -6,7 +6,7 @@ from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.tables import accounts, model_calls, turns
 from bot.db.usage import spending
-from bot.db.usage.spending import CallSpending, SpendingSums, TurnSpending
+from bot.db.usage.spending import SpendingSums
 from bot.domain import Lane
 
 LANE = Lane(5)
@@ -94,10 +94,8 @@ async def test_seconds_are_those_of_the_account_until_the_answer_is_delivered(da
     async with database.transaction() as tx:
         await tx.execute(accounts.insert().values(account))
     sums = await sum_last_turn(database)
-    details = await load_details(database)
     assert sums is not None
-    assert details is not None
-    assert sums.seconds == details.seconds == details.account["whole"] == 7.25
+    assert sums.seconds == 7.25
     assert (await sum_person(database)).seconds == 7.25
     async with database.read_transaction() as tx:
         overview = await spending.load_overview(tx, 0.0, 9)
@@ -123,11 +121,6 @@ async def test_a_turn_belongs_to_the_day_of_its_receipt_for_one_person_and_for_e
     assert overview.total.turns == 1
 
 
-async def load_details(database: Database, turn: int = 1, lane: Lane = LANE) -> TurnSpending | None:
-    async with database.read_transaction() as tx:
-        return await spending.load_details(tx, lane, turn)
-
-
 async def add_call(database: Database, **columns: Any) -> None:
     row = {"turn": 1, "step": 9, "purpose": "turn", "endpoint": "main", "model": "m", "thinking": False}
     row |= {"tools_offered": 0, "created_at": 101.0}
@@ -139,32 +132,6 @@ async def test_a_decision_read_costs_no_canvas(database: Database):
     await store_turn(database, 1, (100, 257, False))
     await add_call(database, purpose="decision", prompt_tokens=141, completion_tokens=4)
     assert await sum_last_turn(database) == SpendingSums(1, 2, 241, 261, 2, 4.5, is_complete=True)
-
-
-async def test_details_show_the_decision_and_every_call_in_order(database: Database):
-    decisions = {"thinking_why": "two tools match: a, b", "endpoint": "fallback", "endpoint_why": "down"}
-    await store_turn(database, 1, thinking=True, used='["a", "b"]', **decisions)
-    times = {"seat_at": 102.0, "ended_at": 104.0, "outcome": "ok"}
-    await add_call(
-        database, purpose="decision", prompt_tokens=141, completion_tokens=4, ended_at=101.5, outcome="ok"
-    )
-    await add_call(database, prompt_tokens=9, cached_tokens=8, completion_tokens=257, thinking=True, **times)
-    await add_call(database, again="away", outcome="failed", ended_at=105.0)
-    assert await load_details(database) == TurnSpending(
-        1,
-        True,
-        "two tools match: a, b",
-        "fallback",
-        "down",
-        4.5,
-        (
-            CallSpending("decision", None, "m", False, 141, None, None, 0.5, None, "ok"),
-            CallSpending("turn", None, "m", True, 9, 8, 2, 2.0, 1.0, "ok"),
-            CallSpending("turn", "away", "m", False, None, None, None, None, None, "failed"),
-        ),
-        {},
-        ("a", "b"),
-    )
 
 
 async def test_the_overview_names_those_who_took_the_most(database: Database):
@@ -184,12 +151,3 @@ async def test_the_overview_names_those_who_took_the_most(database: Database):
     assert [spender.name for spender in overview.chats] == ["Bob (6:2)", "5", "Bob (6)", "7"]
     assert overview.chats[-1].spending.canvases is None
     assert overview.total == few.total == SpendingSums(4, 4, 300, 1267, 7, 18.0, is_complete=False)
-
-
-async def test_a_turn_of_another_lane_or_one_that_runs_has_no_details(database: Database):
-    await store_turn(database, 1, ended_at=None, state="running")
-    await store_turn(database, 2)
-    assert await load_details(database, 1) is None
-    assert await load_details(database, 2, Lane(6)) is None
-    assert await load_details(database, 3) is None
-    assert await load_details(database, 2) is not None

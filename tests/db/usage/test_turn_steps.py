@@ -43,7 +43,23 @@ async def test_a_turn_is_read_with_everything_about_it(database: Database):
     assert [(call.again, call.prompt_tokens, call.outcome) for call in steps.calls] == [("away", 1000, "ok")]
     assert [(tool.name, tool.outcome) for tool in steps.tools] == [("clock", "ok")]
     assert [(part.state, part.sent_at) for part in steps.parts] == [("done", NOON + 8.5)]
-    assert (steps.account["whole"], steps.account["own"]) == (1.5, 1.5)
+    assert steps.seconds == steps.account["whole"] == steps.account["own"] == 1.5
+
+
+async def test_what_a_call_took_is_known_from_its_row_and_else_unknown(database: Database):
+    ledger = UsageRows(database)
+    turn = await ledger.add_turn(used='["clock", "fetch"]')
+    await ledger.add_call(turn, purpose="decision", seat_at=None, completion_tokens=4)
+    await ledger.add_call(turn, completion_tokens=257)
+    await ledger.add_call(turn, completion_tokens=None, ended_at=None, outcome=None)
+    steps = await load_turn(database, turn)
+    assert steps is not None
+    assert (steps.used, steps.seconds) == (("clock", "fetch"), 8.0)
+    assert [(call.canvases, call.waited, call.seat_seconds) for call in steps.calls] == [
+        (None, None, None),
+        (2, 1.0, 3.0),
+        (None, 1.0, None),
+    ]
 
 
 async def test_texts_are_read_only_on_request(database: Database):
@@ -59,7 +75,7 @@ async def test_texts_are_read_only_on_request(database: Database):
 async def test_a_turn_that_is_not_settled_has_no_account(database: Database):
     steps = await load_turn(database, await UsageRows(database).add_turn(state="running", ended_at=None))
     assert steps is not None
-    assert (steps.account, steps.taken_at) == ({}, None)
+    assert (steps.account, steps.taken_at, steps.seconds) == ({}, None, None)
 
 
 async def test_takeovers_of_its_chat_are_those_from_its_receipt_to_its_delivery(database: Database):

@@ -79,6 +79,13 @@ async def test_the_turn_of_another_chat_is_not_shown(harness: UpdateHarness, dat
     assert harness.bot.calls_of("edit_message_text") == []
 
 
+async def test_a_turn_that_runs_is_not_shown(harness: UpdateHarness):
+    turn = await harness.store_answered_turn("hi")
+    async with harness.database.transaction() as tx:
+        await tx.execute(update(turns).where(turns.c.id == turn).values(ended_at=None))
+    assert await harness.tap(f"details:{turn}") == ("I have no record of this answer.", [])
+
+
 async def test_everybody_is_ranked_for_admins(harness: UpdateHarness):
     await harness.let_in(ADMIN, "admin")
     await store_call(harness, await harness.store_answered_turn("hi", person=ANNA, item=1))

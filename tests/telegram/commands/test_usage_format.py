@@ -1,6 +1,7 @@
 """/usage in short lines: the sums of the last turn and of 30 days, the ranking, and one turn in detail."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -12,14 +13,13 @@ from bot.db.conversations.calls import NewCall
 from bot.db.engine import Database
 from bot.db.tables import turns
 from bot.db.usage.spending import (
-    CallSpending,
     NewestTurn,
     RankedSpender,
     SpendingOverview,
     SpendingSums,
-    TurnSpending,
 )
 from bot.db.usage.thinking_sums import ThinkingSums
+from bot.db.usage.turn_steps import CallStep, TurnSteps
 from bot.domain import EndpointRole
 from bot.telegram.commands import usage_format
 from bot.telegram.commands.usage_format import (
@@ -36,8 +36,41 @@ from bot.usage.json_records import RETRY_REASONS
 from bot.usage.report import INTERVAL_COLUMNS
 from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
 
-CALL = CallSpending("turn", None, "diffusiongemma", False, 1204, 1100, 1, 1.42, 0.001, "ok")
-UNKNOWN = CallSpending("turn", None, "", False, None, None, None, None, None, None)
+CALL = CallStep(
+    step=1,
+    purpose="turn",
+    again=None,
+    endpoint="main",
+    model="diffusiongemma",
+    thinking=False,
+    tools_offered=0,
+    prompt_tokens=1204,
+    cached_tokens=1100,
+    completion_tokens=200,
+    reasoning_tokens=0,
+    usage_partial=False,
+    usage_missing=None,
+    created_at=100.0,
+    seat_at=100.001,
+    first_block_at=101.0,
+    last_block_at=101.0,
+    ended_at=101.421,
+    server_ms=None,
+    blocks=1,
+    finish_reason="stop",
+    outcome="ok",
+    error=None,
+)
+UNKNOWN = replace(
+    CALL,
+    model="",
+    prompt_tokens=None,
+    cached_tokens=None,
+    completion_tokens=None,
+    seat_at=None,
+    ended_at=None,
+    outcome=None,
+)
 
 
 @pytest.fixture
@@ -213,7 +246,7 @@ def test_what_thinking_cost_stands_beside_all_turns():
 def test_the_tools_of_a_turn_are_named_up_to_a_few():
     names = tuple(f"tool_{number}" for number in range(10))
     details = format_details(
-        ENGLISH, replace(build_turn(False, "it looks light", "main", None, 1.5, ()), tools=names)
+        ENGLISH, replace(build_turn(False, "it looks light", "main", None, 1.5, ()), used=names)
     )
     assert "Tools: tool_0, tool_1, tool_2, tool_3, tool_4, tool_5, tool_6, tool_7 and 2 more" in details
 
@@ -250,9 +283,29 @@ def build_turn(
     endpoint: EndpointRole,
     endpoint_why: str | None,
     seconds: float,
-    calls: tuple[CallSpending, ...],
-) -> TurnSpending:
-    return TurnSpending(12, thinking, reason, endpoint, endpoint_why, seconds, calls, {})
+    calls: tuple[CallStep, ...],
+    account: dict[str, float] | None = None,
+) -> TurnSteps:
+    return TurnSteps(
+        id=12,
+        chat="7",
+        user=7,
+        state="ended",
+        ending="answered",
+        thinking=thinking,
+        thinking_why=reason,
+        endpoint=endpoint,
+        endpoint_why=endpoint_why,
+        received_at=0.0,
+        taken_at=0.0,
+        began_at=0.0,
+        ended_at=seconds,
+        account=account or {},
+        calls=calls,
+        tools=(),
+        parts=(),
+        said=(),
+    )
 
 
 def test_a_plain_turn_takes_a_few_lines():
@@ -332,8 +385,8 @@ def test_switches_and_repeated_calls_are_shown_with_their_reason():
 
 def test_how_a_call_ended_and_how_long_it_waited_is_shown():
     calls = (
-        replace(CALL, outcome="failed", seconds=None),
-        replace(CALL, again="away", waited=3.2, canvases=2),
+        replace(CALL, outcome="failed", ended_at=None),
+        replace(CALL, again="away", created_at=96.801, completion_tokens=257),
         replace(CALL, outcome="cancelled"),
         replace(CALL, outcome="cut"),
     )
@@ -346,7 +399,7 @@ def test_how_a_call_ended_and_how_long_it_waited_is_shown():
 
 def test_a_decision_read_is_listed_apart_from_the_calls():
     read = replace(
-        UNKNOWN, purpose="decision", model="diffusiongemma", seconds=0.31, prompt_tokens=141, outcome="ok"
+        UNKNOWN, purpose="decision", model="diffusiongemma", ended_at=100.31, prompt_tokens=141, outcome="ok"
     )
     text = format_details(
         ENGLISH,
@@ -355,7 +408,7 @@ def test_a_decision_read_is_listed_apart_from_the_calls():
     assert "Decision read: 0.3 s\n    141 in\n" in text
     assert "1. 1 canvas" in text
     assert "Call 1" not in text
-    lost = replace(read, seconds=None, prompt_tokens=None, outcome="failed")
+    lost = replace(read, ended_at=None, prompt_tokens=None, outcome="failed")
     assert "Decision read: time unknown, failed\n    tokens unknown\n" in format_details(
         ENGLISH, build_turn(True, "x", "main", None, 2.0, (lost,))
     )
@@ -384,46 +437,45 @@ def test_of_very_many_calls_the_first_are_listed():
     assert lines[-3] == "… and 5 more calls"
 
 
-def as_decision(call: CallSpending) -> CallSpending:
+def as_decision(call: CallStep) -> CallStep:
     return replace(call, purpose="decision")
 
 
-def join_calls(both: tuple[list[CallSpending], list[CallSpending]]) -> tuple[CallSpending, ...]:
+def join_calls(both: tuple[list[CallStep], list[CallStep]]) -> tuple[CallStep, ...]:
     return (*both[0], *both[1])
 
 
 times = st.none() | st.floats(0, 10**6)
-call_spendings = st.builds(
-    CallSpending,
-    st.sampled_from(["turn", "task"]),
-    st.sampled_from([None, "empty", "cut", "more", "failing", "silent", "brake", "away"]),
-    st.just("diffusiongemma"),
-    st.booleans(),
-    counts,
-    counts,
-    st.none() | st.integers(0, 999),
-    times,
-    times,
-    st.sampled_from([None, "ok", "cut", "cancelled", "failed"]),
+call_steps = st.builds(
+    partial(replace, CALL),
+    purpose=st.sampled_from(["turn", "task"]),
+    again=st.sampled_from([None, "empty", "cut", "more", "failing", "silent", "brake", "away"]),
+    thinking=st.booleans(),
+    prompt_tokens=counts,
+    cached_tokens=counts,
+    completion_tokens=st.none() | st.integers(0, 256 * 999),
+    created_at=st.just(0.0),
+    seat_at=times,
+    ended_at=times,
+    outcome=st.sampled_from([None, "ok", "cut", "cancelled", "failed"]),
 )
 
 
 @given(
     st.builds(
-        TurnSpending,
-        st.integers(1, 10**9),
+        build_turn,
         st.booleans(),
         st.just("no tool fits"),
         st.sampled_from(["main", "fallback"]),
         st.sampled_from([None, "you asked for /deep"]),
         st.floats(0, 10**6),
-        st.tuples(
-            st.lists(call_spendings.map(as_decision), max_size=2), st.lists(call_spendings, max_size=100)
-        ).map(join_calls),
+        st.tuples(st.lists(call_steps.map(as_decision), max_size=2), st.lists(call_steps, max_size=100)).map(
+            join_calls
+        ),
         st.just({}) | st.fixed_dictionaries({kind: st.floats(0, 10**6) for kind in INTERVAL_COLUMNS}),
     )
 )
-def test_the_details_fit_one_message_in_short_lines(turn: TurnSpending):
+def test_the_details_fit_one_message_in_short_lines(turn: TurnSteps):
     text = format_details(ENGLISH, turn)
     assert len(text) <= 4096
     assert max(map(len, text.splitlines())) <= 50
