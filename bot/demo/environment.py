@@ -14,7 +14,7 @@ from bot.app import process
 from bot.app.factory import RunOptions
 from bot.db.engine import Database, open_database
 from bot.db.usage import breakdowns
-from bot.db.usage.breakdowns import AccountedTurn
+from bot.db.usage.turn_steps import TurnSteps
 from bot.demo.web import DemoWeb, serve_web
 from bot.errors import CanvasgramError
 from bot.http_server import serve
@@ -72,12 +72,12 @@ class Demo:
     database: Database
     web: DemoWeb | None
 
-    async def load_delivered_turns(self, after_turn: int = 0) -> list[AccountedTurn]:
+    async def load_delivered_turns(self, after_turn: int = 0) -> list[TurnSteps]:
         """The turns above `after_turn` whose answer was delivered and whose breakdown is stored."""
         async with self.database.read_transaction() as tx:
             return await breakdowns.list_accounted_turns(tx, after=after_turn)
 
-    async def wait_for_breakdowns(self) -> list[AccountedTurn]:
+    async def wait_for_breakdowns(self) -> list[TurnSteps]:
         """All turns, as soon as each that has ended has its breakdown."""
         while True:
             async with self.database.read_transaction() as tx:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from bot.db.usage.breakdowns import AccountedTurn
+from bot.db.usage.turn_steps import TurnSteps
 from bot.demo.environment import Demo
 from bot.usage.breakdown import build_turn_breakdown, format_breakdown
 
@@ -36,13 +36,13 @@ async def run_exchange(demo: Demo, text: str, stop: asyncio.Event, echo: Echo) -
     return 1
 
 
-def _print_tools(turn: AccountedTurn, echo: Echo) -> None:
+def _print_tools(turn: TurnSteps, echo: Echo) -> None:
     for tool in turn.tools:
         result = tool.result or tool.outcome or "no result"
-        echo(f"  {tool.name} {_shorten(tool.arguments)} → {_shorten(result)}")
+        echo(f"  {tool.name} {_shorten(tool.arguments or '')} → {_shorten(result)}")
 
 
-def _print_breakdown(turn: AccountedTurn, echo: Echo) -> None:
+def _print_breakdown(turn: TurnSteps, echo: Echo) -> None:
     breakdown = build_turn_breakdown(turn)
     intervals = " · ".join(f"{kind} {seconds:.3f}" for kind, seconds in breakdown.interval_seconds)
     echo(f"\n  {breakdown.total_seconds:.3f} s: {intervals}\n  {format_breakdown(breakdown)}")

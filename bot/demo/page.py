@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
 
-from bot.db.usage.breakdowns import AccountedTurn
+from bot.db.usage.turn_steps import TurnSteps
 from bot.demo.environment import POLL_SECONDS, Demo
+from bot.domain import Lane
 from bot.errors import CanvasgramError
 from bot.http_server import serve
 from bot.sim.demo_model.showcase import GROUP_QUESTIONS, SHOWCASE_QUESTIONS
@@ -80,11 +81,11 @@ async def _show_breakdowns(demo: Demo, page: ChatPage) -> None:
             last_turn = turn.id
             message_ids = [part.message_id for part in turn.parts if part.message_id is not None]
             if message_ids:
-                page.show_breakdown(turn.lane.chat, message_ids[-1], _to_page_breakdown(turn))
+                page.show_breakdown(Lane.parse(turn.chat).chat, message_ids[-1], _to_page_breakdown(turn))
         await asyncio.sleep(POLL_SECONDS)
 
 
-def _to_page_breakdown(turn: AccountedTurn) -> dict[str, object]:
+def _to_page_breakdown(turn: TurnSteps) -> dict[str, object]:
     """A turn's breakdown as the page reads it; a kind is its index in INTERVAL_ORDER."""
     breakdown = build_turn_breakdown(turn)
     return {
@@ -102,7 +103,7 @@ def _to_page_breakdown(turn: AccountedTurn) -> dict[str, object]:
     }
 
 
-def _interval_label(kind: IntervalKind, turn: AccountedTurn) -> str:
+def _interval_label(kind: IntervalKind, turn: TurnSteps) -> str:
     if kind != "tools":
         return kind
     names = []

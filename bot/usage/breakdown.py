@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from bot.canvases import count_canvases
-from bot.db.usage.breakdowns import AccountedTurn, StoredBreakdown, TurnTimestamps
+from bot.canvases import costs_canvases
+from bot.db.usage.breakdowns import StoredBreakdown, TurnTimestamps
+from bot.db.usage.turn_steps import TurnSteps
 from bot.domain import DAY_SECONDS
 from bot.usage.histogram import bucket_number
 from bot.usage.intervals import (
@@ -95,22 +96,22 @@ def unmeasured_seconds(breakdown: StoredBreakdown) -> float:
     return breakdown.whole - sum(breakdown.seconds.values())
 
 
-def build_turn_breakdown(turn: AccountedTurn) -> TurnBreakdown:
+def build_turn_breakdown(turn: TurnSteps) -> TurnBreakdown:
     """The figures of a turn whose breakdown is stored."""
-    replies = [call for call in turn.calls if not call.is_reading]
-    canvases = [count_canvases(call.output_tokens) for call in replies if call.output_tokens is not None]
-    seconds = ((kind, turn.account.seconds[column_name(kind)]) for kind in INTERVAL_ORDER)
+    replies = [call for call in turn.calls if costs_canvases(call.purpose)]
+    seconds = ((kind, turn.account[column_name(kind)]) for kind in INTERVAL_ORDER)
     return TurnBreakdown(
-        total_seconds=turn.account.whole,
+        total_seconds=turn.account["whole"],
         interval_seconds=tuple((kind, value) for kind, value in seconds if value > 0),
         calls=len(replies),
-        input=_sum_tokens([call.input_tokens for call in turn.calls]),
+        input=_sum_tokens([call.prompt_tokens for call in turn.calls]),
         cached=_sum_tokens([call.cached_tokens for call in turn.calls]),
         # A call that was cut has read its whole prompt; only its output may have continued.
         output=_sum_tokens(
-            [call.output_tokens for call in turn.calls], was_cut=any(call.partial for call in turn.calls)
+            [call.completion_tokens for call in turn.calls],
+            was_cut=any(call.usage_partial for call in turn.calls),
         ),
-        canvases=_sum_or_none(canvases),
+        canvases=_sum_or_none([call.canvases for call in replies if call.canvases is not None]),
     )
 
 

@@ -9,14 +9,10 @@ from typing import Any
 import pytest
 
 from bot.db.usage.breakdowns import (
-    AccountedTurn,
-    AnswerPartRow,
-    ModelCallRow,
     StoredBreakdown,
-    ToolCallRow,
     TurnTimestamps,
 )
-from bot.domain import Lane
+from bot.db.usage.turn_steps import CallStep
 from bot.usage.breakdown import (
     build_stored_breakdown,
     build_turn_breakdown,
@@ -25,7 +21,8 @@ from bot.usage.breakdown import (
     unmeasured_seconds,
 )
 from bot.usage.histogram import bucket_number
-from bot.usage.intervals import INTERVAL_ORDER, Span, column_name
+from bot.usage.intervals import Span
+from tests.support import turn_steps
 
 TIMESTAMPS = TurnTimestamps(
     turn=1,
@@ -49,10 +46,9 @@ MEASURED_SPANS = (
     Span("own", 104.0, 104.6),
     Span("Telegram", 104.6, 105.0),
 )
-CALL = ModelCallRow("ok", None, input_tokens=1000, cached_tokens=250, output_tokens=257, partial=False)
-TURN = AccountedTurn(
-    1, "answered", 100.0, StoredBreakdown(1, 105.0, 5.0, {}), (CALL,), (), (AnswerPartRow(9, 104.9),), Lane(7)
-)
+CALL = replace(turn_steps.CALL, completion_tokens=257)
+TURN = replace(turn_steps.TURN, calls=(CALL,))
+ACCOUNT = {"whole": 5.0, **build_stored_breakdown(TIMESTAMPS, MEASURED_SPANS, ()).seconds}
 
 
 def breakdown_seconds(
@@ -120,13 +116,8 @@ def test_a_plain_turn_has_the_seconds_of_each_interval():
 
 
 def test_a_reading_costs_tokens_and_no_canvas():
-    reading = ModelCallRow(
-        "ok", None, input_tokens=40, cached_tokens=0, output_tokens=1, partial=False, is_reading=True
-    )
-    seconds = dict.fromkeys(map(column_name, INTERVAL_ORDER), 0.0)
-    breakdown = build_turn_breakdown(
-        replace(TURN, account=StoredBreakdown(1, 105.0, 5.0, seconds), calls=(reading, CALL))
-    )
+    reading = replace(CALL, purpose="decision", prompt_tokens=40, cached_tokens=0, completion_tokens=1)
+    breakdown = build_turn_breakdown(replace(TURN, account=ACCOUNT, calls=(reading, CALL)))
     assert (breakdown.calls, breakdown.canvases, breakdown.input.tokens, breakdown.output.tokens) == (
         1,
         2,
@@ -195,21 +186,15 @@ def test_what_lasted_is_counted_once_by_the_day_of_the_message():
 
 
 def test_a_breakdown_shows_what_lasted():
-    stored = StoredBreakdown(1, 105.0, 5.0, build_stored_breakdown(TIMESTAMPS, MEASURED_SPANS, ()).seconds)
-    breakdown = build_turn_breakdown(replace(TURN, account=stored))
+    breakdown = build_turn_breakdown(replace(TURN, account=ACCOUNT))
     assert (breakdown.total_seconds, breakdown.calls) == (5.0, 1)
     assert [kind for kind, _ in breakdown.interval_seconds] == [
         *("intake", "seat wait", "first canvas", "further canvases", "Telegram", "own")
     ]
 
 
-def format_calls(*calls: ModelCallRow) -> str:
-    stored = StoredBreakdown(1, 105.0, 5.0, build_stored_breakdown(TIMESTAMPS, MEASURED_SPANS, ()).seconds)
-    return format_breakdown(
-        build_turn_breakdown(
-            replace(TURN, account=stored, calls=calls, tools=(ToolCallRow("clock", "{}", "ok", "…"),))
-        )
-    )
+def format_calls(*calls: CallStep) -> str:
+    return format_breakdown(build_turn_breakdown(replace(TURN, account=ACCOUNT, calls=calls)))
 
 
 def test_tokens_are_shown_in_one_line():
@@ -217,25 +202,25 @@ def test_tokens_are_shown_in_one_line():
         format_calls(CALL)
         == "1 model call · 1,000 tokens in (25 % cached) · 257 out · ~2 canvases (estimated)"
     )
-    short = replace(CALL, output_tokens=5)
+    short = replace(CALL, completion_tokens=5)
     assert format_calls(short, CALL).endswith("· 262 out · ~3 canvases (estimated)")
     assert format_calls(short).endswith("· 5 out · ~1 canvas (estimated)")
 
 
 def test_what_the_server_did_not_count_is_unknown():
-    silent = replace(CALL, input_tokens=None, cached_tokens=None, output_tokens=None)
+    silent = replace(CALL, prompt_tokens=None, cached_tokens=None, completion_tokens=None)
     assert (
         format_calls(silent)
         == "1 model call · unknown tokens in (cached share unknown) · unknown out · canvases unknown"
     )
-    assert format_calls(silent, replace(CALL, partial=True)) == (
+    assert format_calls(silent, replace(CALL, usage_partial=True)) == (
         "2 model calls · at least 1,000 tokens in (cached share unknown)"
         " · at least 257 out · ~2 canvases (estimated)"
     )
 
 
 def test_a_call_that_was_cut_read_its_whole_prompt_but_may_have_written_more():
-    cut = format_calls(replace(CALL, partial=True))
+    cut = format_calls(replace(CALL, usage_partial=True))
     assert cut == "1 model call · 1,000 tokens in (25 % cached) · at least 257 out · ~2 canvases (estimated)"
 
 

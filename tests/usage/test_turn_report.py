@@ -4,60 +4,9 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnMessage, TurnSteps, TurnTakeover
+from bot.db.usage.turn_steps import PartStep, TurnMessage, TurnSteps, TurnTakeover
 from bot.usage.turn_report import render_json, render_lines
-
-NOON = 1_728_043_200.0
-CALL = CallStep(
-    step=1,
-    purpose="turn",
-    again=None,
-    endpoint="main",
-    model="m",
-    thinking=True,
-    tools_offered=2,
-    prompt_tokens=1000,
-    cached_tokens=250,
-    completion_tokens=300,
-    reasoning_tokens=90,
-    usage_partial=False,
-    usage_missing=None,
-    created_at=NOON + 1,
-    chars_system=800,
-    chars_tools=1200,
-    chars_history=400,
-    images=2,
-    seat_at=NOON + 2,
-    first_block_at=NOON + 4,
-    last_block_at=NOON + 5,
-    ended_at=NOON + 5,
-    server_ms='{"queue_time_ms": 3, "mean_itl_ms": 0.25, "tokens_per_second": 1764.0}',
-    blocks=2,
-    finish_reason="stop",
-    outcome="ok",
-    error=None,
-)
-TOOL = ToolStep(1, "clock", "ok", NOON + 5.5, NOON + 6, None, None)
-TURN = TurnSteps(
-    id=12,
-    chat="5",
-    user=5,
-    state="ended",
-    ending="answered",
-    thinking=True,
-    thinking_why="two tools match: a, b",
-    endpoint="main",
-    endpoint_why=None,
-    received_at=NOON,
-    taken_at=NOON + 0.25,
-    began_at=NOON + 0.5,
-    ended_at=NOON + 8,
-    account={"whole": 9.0, "first_canvas": 2.0, "down": 0.0},
-    calls=(CALL,),
-    tools=(TOOL,),
-    parts=(PartStep("done", NOON + 8, NOON + 8.5, NOON + 9),),
-    said=(),
-)
+from tests.support.turn_steps import CALL, NOON, TOOL, TURN
 
 
 def render(turn: TurnSteps) -> list[str]:

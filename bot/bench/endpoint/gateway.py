@@ -29,7 +29,7 @@ from bot.bench.harness.progress import ProgressCallback
 from bot.db.engine import Database, open_database
 from bot.db.transaction import Transaction
 from bot.db.usage import breakdowns
-from bot.db.usage.breakdowns import AccountedTurn
+from bot.db.usage.turn_steps import TurnSteps
 from bot.sim.telegram.server import BotApi, FloodLimits
 from bot.usage.breakdown import TokenCount, TurnBreakdown, build_turn_breakdown
 from bot.usage.intervals import INTERVAL_ORDER
@@ -47,7 +47,7 @@ class ProtocolTurns:
     """The turns of one protocol and their breakdowns, in order."""
 
     protocol: BenchProtocol
-    turns: tuple[AccountedTurn, ...]
+    turns: tuple[TurnSteps, ...]
     breakdowns: tuple[TurnBreakdown, ...]
 
 
@@ -99,7 +99,7 @@ class _GatewayDriver:
         for update_id in update_ids:
             await self._wait_until(partial(breakdowns.is_idle, update_id=update_id))
 
-    async def wait_for_turns(self, count: int) -> list[AccountedTurn]:
+    async def wait_for_turns(self, count: int) -> list[TurnSteps]:
         """The turns since the last call, once `count` of them have their breakdowns."""
         while True:
             async with self._database.read_transaction() as tx:
@@ -152,7 +152,7 @@ def build_row(protocol_turns: ProtocolTurns) -> MeasuredRow:
     )
 
 
-def _count_ok_calls(turns: Iterable[AccountedTurn]) -> int:
+def _count_ok_calls(turns: Iterable[TurnSteps]) -> int:
     """The number of model calls that the server ended itself."""
     return sum(call.outcome == "ok" for turn in turns for call in turn.calls)
 
@@ -209,7 +209,7 @@ def _complete_tokens(count: TokenCount) -> int | None:
     return count.tokens if count.is_complete else None
 
 
-def _to_call(turn: AccountedTurn, breakdown: TurnBreakdown) -> MeasuredCall:
+def _to_call(turn: TurnSteps, breakdown: TurnBreakdown) -> MeasuredCall:
     sent_times = [part.sent_at for part in turn.parts if part.sent_at is not None]
     return MeasuredCall(
         breakdown.total_seconds,

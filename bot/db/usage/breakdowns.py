@@ -1,4 +1,4 @@
-"""Stored breakdowns ("accounts") of turns, the rows they are computed from, and accounted turns in detail.
+"""Stored breakdowns ("accounts") of turns, the rows they are computed from, and accounted turns.
 
 Times are epoch seconds; bot.usage computes what they add up to. Functions work inside the caller's
 transaction `tx`.
@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy import (
     ColumnElement,
-    Row,
     and_,
     bindparam,
     case,
@@ -24,11 +23,10 @@ from sqlalchemy import (
     update,
 )
 
-from bot.canvases import costs_canvases
 from bot.db.portable_sql import ListMembership, upsert
-from bot.db.tables import accounts, durations, inbox, model_calls, outbox, tool_calls, turns
+from bot.db.tables import accounts, durations, inbox, outbox, turns
 from bot.db.transaction import Transaction
-from bot.domain import Lane
+from bot.db.usage.turn_steps import TurnSteps, load_steps
 
 _SETTLED_STATES = ("done", "failed", "unknown")
 _HAS_UNDELIVERED_PART = exists().where(
@@ -126,54 +124,6 @@ class StoredBreakdown:
     seconds: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCallRow:
-    """A model call. Tokens are the server's counts, None where it gave none.
-
-    `is_reading`: a typed read of one step, which costs no canvas.
-    """
-
-    outcome: str | None
-    again: str | None
-    input_tokens: int | None
-    cached_tokens: int | None
-    output_tokens: int | None
-    partial: bool
-    is_reading: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCallRow:
-    """A tool call; `arguments` is JSON text, `result` is what the model read."""
-
-    name: str
-    arguments: str
-    outcome: str | None
-    result: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerPartRow:
-    """A message of the answer, and when it was first sent; None if that failed or is unknown."""
-
-    message_id: int | None
-    sent_at: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class AccountedTurn:
-    """An accounted turn with its calls, tools and answer."""
-
-    id: int
-    ending: str
-    received_at: float
-    account: StoredBreakdown
-    calls: tuple[ModelCallRow, ...]
-    tools: tuple[ToolCallRow, ...]
-    parts: tuple[AnswerPartRow, ...]
-    lane: Lane
-
-
 async def list_unaccounted(tx: Transaction) -> list[UnaccountedTurn]:
     """Turns without an account that earlier processes left behind, the oldest first."""
     return [UnaccountedTurn(*row) for row in await tx.execute(_SELECT_UNACCOUNTED)]
@@ -220,13 +170,12 @@ async def store_breakdowns(
     await tx.execute(_CLEAR_SPANS, {"items": [*breakdowns]})
 
 
-async def list_accounted_turns(tx: Transaction, *, after: int = 0) -> list[AccountedTurn]:
-    """The accounted turns with an id above `after`, in order."""
-    query = select(turns.c.item, turns.c.ending, turns.c.received_at, turns.c.lane, accounts).join(
-        accounts, accounts.c.turn == turns.c.id
-    )
-    rows = (await tx.execute(query.where(turns.c.id > after).order_by(turns.c.id))).all()
-    return [await _load_turn(tx, row) for row in rows]
+async def list_accounted_turns(tx: Transaction, *, after: int = 0) -> list[TurnSteps]:
+    """The accounted turns with an id above `after`, in order, with their texts."""
+    query = select(accounts.c.turn).where(accounts.c.turn > after).order_by(accounts.c.turn)
+    turn_ids = (await tx.execute(query)).scalars().all()
+    steps = [await load_steps(tx, turn, with_texts=True) for turn in turn_ids]
+    return [turn for turn in steps if turn is not None]
 
 
 async def is_idle(tx: Transaction, update_id: int | None = None) -> bool:
@@ -244,44 +193,3 @@ async def is_idle(tx: Transaction, update_id: int | None = None) -> bool:
 async def is_all_accounted(tx: Transaction) -> bool:
     """Whether every ended turn has its account."""
     return (await tx.execute(_SELECT_UNACCOUNTED.limit(1))).one_or_none() is None
-
-
-async def _load_turn(tx: Transaction, row: Row[tuple[object, ...]]) -> AccountedTurn:
-    calls = select(model_calls).where(model_calls.c.turn == row.turn).order_by(model_calls.c.id)
-    tools = select(tool_calls).where(tool_calls.c.turn == row.turn).order_by(tool_calls.c.id)
-    parts = (
-        select(outbox).where(outbox.c.item == row.item, outbox.c.body.is_not(None)).order_by(outbox.c.part)
-    )
-    return AccountedTurn(
-        id=row.turn,
-        ending=row.ending,
-        received_at=row.received_at,
-        account=_to_breakdown(row),
-        calls=tuple(_to_call_row(call) for call in await tx.execute(calls)),
-        tools=tuple(
-            ToolCallRow(tool.name, tool.arguments, tool.outcome, tool.result)
-            for tool in await tx.execute(tools)
-        ),
-        parts=tuple(AnswerPartRow(part.message_id, part.sent_at) for part in await tx.execute(parts)),
-        lane=Lane.parse(row.lane),
-    )
-
-
-def _to_breakdown(row: Row[tuple[object, ...]]) -> StoredBreakdown:
-    own_fields = {"turn", "settled_at", "whole"}
-    seconds = {
-        name: value for name, value in row._asdict().items() if name in accounts.c and name not in own_fields
-    }
-    return StoredBreakdown(row.turn, row.settled_at, row.whole, seconds)
-
-
-def _to_call_row(row: Row[tuple[object, ...]]) -> ModelCallRow:
-    return ModelCallRow(
-        outcome=row.outcome,
-        again=row.again,
-        input_tokens=row.prompt_tokens,
-        cached_tokens=row.cached_tokens,
-        output_tokens=row.completion_tokens,
-        partial=row.usage_partial,
-        is_reading=not costs_canvases(row.purpose),
-    )

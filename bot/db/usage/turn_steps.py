@@ -123,6 +123,7 @@ class PartStep:
     made_at: float
     sent_at: float | None
     done_at: float | None
+    message_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +222,11 @@ async def load_steps(tx: Transaction, turn: int, *, with_texts: bool) -> TurnSte
     item = fields.pop("item")
     used: list[str] = json.loads(fields.pop("used"))
     calls = select(*_CALL_COLUMNS).where(model_calls.c.turn == turn).order_by(model_calls.c.id)
-    parts = select(outbox.c.state, outbox.c.made_at, outbox.c.sent_at, outbox.c.done_at)
-    parts = parts.where(outbox.c.item == item, outbox.c.body.is_not(None)).order_by(outbox.c.part)
+    parts = (
+        select(*(outbox.c[name] for name in PartStep.__slots__))
+        .where(outbox.c.item == item, outbox.c.body.is_not(None))
+        .order_by(outbox.c.part)
+    )
     said: tuple[TurnMessage, ...] = ()
     if with_texts:
         said = await _load_messages(tx, turn)

@@ -1,6 +1,7 @@
 """`bench gateway` with the real gateway in its own process on a simulated endpoint; and its arithmetic."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -9,11 +10,11 @@ from bot.bench.endpoint.gateway import ProtocolTurns
 from bot.bench.endpoint.protocols import ANSWER_PROTOCOLS, BenchProtocol
 from bot.bench.endpoint.result import MeasuredCall, MeasuredRow
 from bot.bench.endpoint.run import EndpointAddress, run_gateway
-from bot.db.usage.breakdowns import AccountedTurn, AnswerPartRow, ModelCallRow, StoredBreakdown
-from bot.domain import Lane
+from bot.db.usage.turn_steps import PartStep
 from bot.sim.vllm.server import ChatRequest, ScriptedReply, SimulatedEndpoint, Timing
 from bot.usage.breakdown import build_turn_breakdown
 from bot.usage.intervals import INTERVAL_ORDER, column_name
+from tests.support.turn_steps import CALL, TURN
 
 pytestmark = pytest.mark.usefixtures("forked_bots")
 
@@ -98,11 +99,11 @@ LONG = BenchProtocol("long", "long answers", ANSWER_PROTOCOLS[0].prompts[:1])
 
 def protocol_turns(ending: str = "answered", output: int | None = 300) -> ProtocolTurns:
     """One turn of 2.6 s, two of them canvases."""
-    call = ModelCallRow("ok", None, 600, 500, output, False)
+    call = replace(CALL, prompt_tokens=600, cached_tokens=500, completion_tokens=output)
     seconds = {"intake": 0.1, "first_canvas": 1.0, "further_canvases": 1.0, "telegram": 0.3, "own": 0.2}
-    unused = {column_name(kind): 0.0 for kind in INTERVAL_ORDER}
-    stored = StoredBreakdown(1, 12.6, 2.6, unused | seconds)
-    turn = AccountedTurn(1, ending, 10.0, stored, (call,), (), (AnswerPartRow(5, 11.4),), Lane(7))
+    account = {column_name(kind): 0.0 for kind in INTERVAL_ORDER} | seconds | {"whole": 2.6}
+    part = PartStep("done", 11.0, 11.4, 12.6)
+    turn = replace(TURN, ending=ending, received_at=10.0, account=account, calls=(call,), parts=(part,))
     return ProtocolTurns(LONG, (turn,), (build_turn_breakdown(turn),))
 
 

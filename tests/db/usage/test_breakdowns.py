@@ -8,7 +8,8 @@ from sqlalchemy import select
 from bot.db.engine import Database
 from bot.db.tables import durations, inbox, model_calls, outbox, tool_calls, turns
 from bot.db.usage import breakdowns
-from bot.db.usage.breakdowns import AccountedTurn, StoredBreakdown, TurnTimestamps
+from bot.db.usage.breakdowns import StoredBreakdown, TurnTimestamps
+from bot.db.usage.turn_steps import TurnSteps
 
 MEASURED_SECONDS = {
     "intake": 0.5,
@@ -62,7 +63,7 @@ async def store_breakdown(
         )
 
 
-async def list_accounted_turns(database: Database, after: int = 0) -> list[AccountedTurn]:
+async def list_accounted_turns(database: Database, after: int = 0) -> list[TurnSteps]:
     async with database.read_transaction() as tx:
         return await breakdowns.list_accounted_turns(tx, after=after)
 
@@ -95,10 +96,11 @@ async def test_an_accounted_turn_comes_with_its_calls_tools_and_messages(databas
     await store_breakdown(database, first, turn)
     (accounted,) = await list_accounted_turns(database)
     assert (accounted.id, accounted.ending, accounted.received_at) == (turn, "answered", 100.0)
-    assert accounted.account == StoredBreakdown(turn, 105.0, 5.0, SECONDS)
+    assert accounted.account == {"whole": 5.0, **SECONDS}
     (model_call,) = accounted.calls
-    assert (model_call.outcome, model_call.again, model_call.partial) == ("ok", None, False)
-    assert (model_call.input_tokens, model_call.cached_tokens, model_call.output_tokens) == (900, 300, 260)
+    assert (model_call.outcome, model_call.again, model_call.usage_partial) == ("ok", None, False)
+    assert (model_call.prompt_tokens, model_call.cached_tokens) == (900, 300)
+    assert (model_call.completion_tokens, model_call.canvases) == (260, 2)
     assert [(tool.name, tool.arguments, tool.outcome, tool.result) for tool in accounted.tools] == [
         ("clock", "{}", "ok", "noon")
     ]

@@ -34,32 +34,19 @@ from bot.telegram.commands.usage_format import (
 from bot.translations.translator import ENGLISH
 from bot.usage.json_records import RETRY_REASONS
 from bot.usage.report import INTERVAL_COLUMNS
+from tests.support import turn_steps
 from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
 
-CALL = CallStep(
-    step=1,
-    purpose="turn",
-    again=None,
-    endpoint="main",
+CALL = replace(
+    turn_steps.CALL,
     model="diffusiongemma",
     thinking=False,
-    tools_offered=0,
     prompt_tokens=1204,
     cached_tokens=1100,
     completion_tokens=200,
-    reasoning_tokens=0,
-    usage_partial=False,
-    usage_missing=None,
     created_at=100.0,
     seat_at=100.001,
-    first_block_at=101.0,
-    last_block_at=101.0,
     ended_at=101.421,
-    server_ms=None,
-    blocks=1,
-    finish_reason="stop",
-    outcome="ok",
-    error=None,
 )
 UNKNOWN = replace(
     CALL,
@@ -286,25 +273,15 @@ def build_turn(
     calls: tuple[CallStep, ...],
     account: dict[str, float] | None = None,
 ) -> TurnSteps:
-    return TurnSteps(
-        id=12,
-        chat="7",
-        user=7,
-        state="ended",
-        ending="answered",
+    return replace(
+        turn_steps.TURN,
         thinking=thinking,
         thinking_why=reason,
         endpoint=endpoint,
         endpoint_why=endpoint_why,
-        received_at=0.0,
-        taken_at=0.0,
-        began_at=0.0,
-        ended_at=seconds,
+        ended_at=turn_steps.TURN.received_at + seconds,
         account=account or {},
         calls=calls,
-        tools=(),
-        parts=(),
-        said=(),
     )
 
 
