@@ -36,7 +36,7 @@ def assign_lanes(calls: Iterable[TimedCall], *, since: float, until: float) -> l
     free_at: list[float] = []
     spans = []
     seated = [call for call in calls if call.seat_at is not None and call.seat_at < until]
-    for call in sorted(seated, key=lambda call: (call.seat_at or 0.0, call.call)):
+    for call in sorted(seated, key=lambda call: (call.seat_at or 0.0, call.id)):
         begin = call.seat_at or 0.0
         end = _find_end(call, begin, until)
         lane = next((number for number, moment in enumerate(free_at) if moment <= begin), len(free_at))

@@ -42,19 +42,38 @@ def _name_columns(columns: Sequence[str], zone: str) -> tuple[str, ...]:
     return tuple(column.format(zone=zone) for column in columns)
 
 
-def build_records(rows: Sequence[RankedTurn] | Sequence[RankedCall]) -> list[JsonRecord]:
+def build_turn_records(turns: Sequence[RankedTurn]) -> list[JsonRecord]:
     """The same for machines: times in UTC, None where something is unknown."""
-    return [_build_record(row) for row in rows]
+    return [asdict(turn) | {"received_at": format_utc(turn.received_at)} for turn in turns]
 
 
-def _build_record(row: RankedTurn | RankedCall) -> JsonRecord:
-    record: JsonRecord = asdict(row)
-    if isinstance(row, RankedCall):
-        record["created_at"] = format_utc(row.created_at)
-        record["tokens_per_second"] = tokens_per_second(row)
-    else:
-        record["received_at"] = format_utc(row.received_at)
-    return record
+def build_call_records(calls: Sequence[RankedCall]) -> list[JsonRecord]:
+    """The same for machines."""
+    return [
+        {
+            "call": call.id,
+            "turn": call.turn,
+            "step": call.step,
+            "chat": call.chat,
+            "user": call.user,
+            "created_at": format_utc(call.created_at),
+            "purpose": call.purpose,
+            "again": call.again,
+            "model": call.model,
+            "thinking": call.thinking,
+            "input": call.prompt_tokens,
+            "cached": call.cached_tokens,
+            "output": call.completion_tokens,
+            "reasoning": call.reasoning_tokens,
+            "canvases": call.canvases,
+            "partial": call.usage_partial,
+            "waited": call.waited,
+            "seconds": call.seat_seconds,
+            "outcome": call.outcome,
+            "tokens_per_second": tokens_per_second(call),
+        }
+        for call in calls
+    ]
 
 
 def tokens_per_second(call: RankedCall) -> float | None:
@@ -62,11 +81,11 @@ def tokens_per_second(call: RankedCall) -> float | None:
 
     None where it is unknown, and for one canvas, which costs the same however full it is.
     """
-    if call.output is None or call.partial or not call.seconds:
+    if call.completion_tokens is None or call.usage_partial or not call.seat_seconds:
         return None
     if call.canvases is None or call.canvases <= 1:
         return None
-    return round(call.output / call.seconds, 1)
+    return round(call.completion_tokens / call.seat_seconds, 1)
 
 
 def _turn_cells(turn: RankedTurn, names: Mapping[int, str], zone: str) -> tuple[str, ...]:
@@ -99,13 +118,13 @@ def format_turn_tokens(turn: RankedTurn) -> tuple[str, str, str, str]:
 
 def _call_cells(call: RankedCall, names: Mapping[int, str], zone: str) -> tuple[str, ...]:
     rate = tokens_per_second(call)
-    is_complete = not call.partial
+    is_complete = not call.usage_partial
     if not costs_canvases(call.purpose):
         canvases = EMPTY_CELL
     else:
         canvases = format_count(call.canvases, is_complete=is_complete)
     return (
-        f"{call.call}",
+        f"{call.id}",
         str(call.turn or EMPTY_CELL),
         format_local(call.created_at, zone),
         format_person(str(call.user or EMPTY_CELL), names),
@@ -113,13 +132,13 @@ def _call_cells(call: RankedCall, names: Mapping[int, str], zone: str) -> tuple[
         call.again or "",
         call.model,
         _format_yes_no(call.thinking),
-        format_count(call.input),
-        format_count(call.cached),
-        format_count(call.output, is_complete=is_complete),
-        format_count(call.reasoning, is_complete=is_complete),
+        format_count(call.prompt_tokens),
+        format_count(call.cached_tokens),
+        format_count(call.completion_tokens, is_complete=is_complete),
+        format_count(call.reasoning_tokens, is_complete=is_complete),
         canvases,
         format_seconds(call.waited),
-        format_seconds(call.seconds),
+        format_seconds(call.seat_seconds),
         EMPTY_CELL if rate is None else f"{rate:,.1f}",
         call.outcome or "running",
     )

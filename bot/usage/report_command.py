@@ -189,9 +189,11 @@ async def _load_ranking(
         names = await people.list_names(tx)
         if kind == "turns":
             turns = await ranking_rows.rank_turns(tx, scope, sort, limit)
-            return rankings.build_turn_section(turns, sort, names, scope.zone), rankings.build_records(turns)
+            return rankings.build_turn_section(turns, sort, names, scope.zone), rankings.build_turn_records(
+                turns
+            )
         calls = await ranking_rows.rank_calls(tx, scope, sort, limit)
-        return rankings.build_call_section(calls, sort, names, scope.zone), rankings.build_records(calls)
+        return rankings.build_call_section(calls, sort, names, scope.zone), rankings.build_call_records(calls)
 
 
 def _render_list(form: ReportFormat, section: ReportSection, records: list[JsonRecord]) -> str:

@@ -4,6 +4,8 @@ from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
 
 NOON = 1_728_043_200.0
 CALL = CallStep(
+    id=9,
+    turn=12,
     step=1,
     purpose="turn",
     again=None,

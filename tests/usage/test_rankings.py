@@ -1,31 +1,26 @@
 """Turns and calls one by one: a rate is shown only for more than one canvas, and unknown stays unknown."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from bot.db.usage.rankings import RankedCall, RankedTurn
-from bot.usage.rankings import build_call_section, build_records, build_turn_section, tokens_per_second
+from bot.usage.rankings import (
+    build_call_records,
+    build_call_section,
+    build_turn_records,
+    build_turn_section,
+    tokens_per_second,
+)
+from tests.support import turn_steps
+from tests.support.turn_steps import NOON
 
-NOON = 1_728_043_200.0
-CALL = RankedCall(
-    call=9,
+CALL = replace(
+    RankedCall(**asdict(turn_steps.CALL), chat="5", user=5),
     turn=4,
-    step=1,
-    chat="5",
-    user=5,
     created_at=NOON,
-    purpose="turn",
-    again=None,
-    model="m",
-    thinking=True,
-    input=1000,
-    cached=250,
-    output=600,
-    reasoning=50,
-    canvases=3,
-    partial=False,
-    waited=0.5,
-    seconds=4.0,
-    outcome="ok",
+    seat_at=NOON + 0.5,
+    ended_at=NOON + 4.5,
+    completion_tokens=600,
+    reasoning_tokens=50,
 )
 TURN = RankedTurn(
     turn=4,
@@ -77,12 +72,12 @@ def test_a_call_of_several_canvases_has_its_rate_beside_its_length():
 
 def test_no_rate_of_one_canvas_of_a_cut_call_or_of_what_is_unknown():
     for call in (
-        replace(CALL, output=256, canvases=1),
-        replace(CALL, partial=True),
-        replace(CALL, output=None, canvases=None),
-        replace(CALL, seconds=None),
-        replace(CALL, seconds=0.0),
-        replace(CALL, purpose="decision", canvases=None),
+        replace(CALL, completion_tokens=256),
+        replace(CALL, usage_partial=True),
+        replace(CALL, completion_tokens=None),
+        replace(CALL, ended_at=None),
+        replace(CALL, ended_at=CALL.seat_at),
+        replace(CALL, purpose="decision"),
     ):
         assert tokens_per_second(call) is None
         assert call_cells(call)["tok/s"] == "–"
@@ -90,7 +85,9 @@ def test_no_rate_of_one_canvas_of_a_cut_call_or_of_what_is_unknown():
 
 def test_what_is_unknown_of_a_call_says_so():
     cells = call_cells(
-        replace(CALL, turn=None, user=None, input=None, canvases=None, waited=None, outcome=None)
+        replace(
+            CALL, turn=None, user=None, prompt_tokens=None, completion_tokens=None, seat_at=None, outcome=None
+        )
     )
     assert (cells["turn"], cells["user"], cells["input"], cells["canvases est."]) == (
         "–",
@@ -99,8 +96,8 @@ def test_what_is_unknown_of_a_call_says_so():
         "unknown",
     )
     assert (cells["waited s"], cells["outcome"]) == ("unknown", "running")
-    assert call_cells(replace(CALL, partial=True))["output"] == "≥ 600"
-    assert call_cells(replace(CALL, purpose="decision", canvases=None))["canvases est."] == "–"
+    assert call_cells(replace(CALL, usage_partial=True))["output"] == "≥ 600"
+    assert call_cells(replace(CALL, purpose="decision"))["canvases est."] == "–"
 
 
 def test_turns_one_a_line():
@@ -130,11 +127,30 @@ def test_a_turn_that_made_no_call_took_nothing_and_what_one_call_did_not_tell_ma
 
 
 def test_records_have_numbers_and_times_in_words():
-    (call,) = build_records([CALL])
-    assert (call["created_at"], call["tokens_per_second"], call["again"]) == (
-        "2024-10-04 12:00:00",
-        150.0,
-        None,
-    )
-    (turn,) = build_records([TURN])
+    assert build_call_records([replace(CALL, outcome=None, completion_tokens=None)]) == [
+        {
+            "call": 9,
+            "turn": 4,
+            "step": 1,
+            "chat": "5",
+            "user": 5,
+            "created_at": "2024-10-04 12:00:00",
+            "purpose": "turn",
+            "again": None,
+            "model": "m",
+            "thinking": True,
+            "input": 1000,
+            "cached": 250,
+            "output": None,
+            "reasoning": 50,
+            "canvases": None,
+            "partial": False,
+            "waited": 0.5,
+            "seconds": 4.0,
+            "outcome": None,
+            "tokens_per_second": None,
+        }
+    ]
+    assert build_call_records([CALL])[0]["tokens_per_second"] == 150.0
+    (turn,) = build_turn_records([TURN])
     assert (turn["received_at"], turn["cached"], turn["canvases"]) == ("2024-10-04 12:00:00", None, 4)

@@ -143,15 +143,11 @@ def build_table(calls: list[TimedCall], zone: ZoneInfo, *, until: float) -> Data
 
 
 def _build_row(call: TimedCall, zone: ZoneInfo) -> tuple[Cell, ...]:
-    waited = None if call.seat_at is None else call.seat_at - call.created_at
-    seconds = None
-    if call.seat_at is not None and call.ended_at is not None:
-        seconds = call.ended_at - call.seat_at
     href = None if call.turn is None else f"{ADMIN_PATH}/turn/{call.turn}"
     return (
         Cell(format_local(call.created_at, str(zone)), href=href),
-        build_seconds_cell(waited),
-        build_seconds_cell(seconds),
+        build_seconds_cell(call.waited),
+        build_seconds_cell(call.seat_seconds),
         Cell(call.purpose),
         Cell(call.endpoint),
         Cell(call.outcome or "not over, or lost"),

@@ -13,8 +13,8 @@ from bot.db.tables import accounts, model_calls, tool_calls, turns
 from bot.db.transaction import Transaction
 from bot.db.usage.ledger_columns import CANVAS_COST
 from bot.db.usage.scope_filters import build_call_filter, build_turn_filter, build_turnless_call_filter
+from bot.db.usage.turn_steps import CALL_COLUMNS, CallStep
 from bot.db.usage.usage_sums import Scope
-from bot.domain import CallOutcome
 
 Sort = Literal["tokens", "input", "cached", "output", "reasoning", "canvases", "seconds", "waited", "when"]
 _call = model_calls.c
@@ -22,29 +22,12 @@ _turn = turns.c
 _account = accounts.c
 
 
-@dataclass(frozen=True, slots=True)
-class RankedCall:
-    """A model call; `turn`, `chat` and `user` are None if it belongs to no turn. Times are in seconds."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedCall(CallStep):
+    """A model call with the chat and the user of its turn; None if it belongs to none."""
 
-    call: int
-    turn: int | None
-    step: int
     chat: str | None
     user: int | None
-    created_at: float
-    purpose: str
-    again: str | None
-    model: str
-    thinking: bool
-    input: int | None
-    cached: int | None
-    output: int | None
-    reasoning: int | None
-    canvases: int | None
-    partial: bool
-    waited: float | None
-    seconds: float | None
-    outcome: CallOutcome | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,33 +72,9 @@ _CALL_SORTS: dict[Sort, ColumnElement[Any]] = {
     "waited": _call.seat_at - _call.created_at,
     "when": _call.created_at,
 }
-
-
-# In the order of the fields of RankedCall.
-_CALL_COLUMNS: tuple[ColumnElement[Any], ...] = (
-    _call.id,
-    _call.turn,
-    _call.step,
-    _turn.lane,
-    _turn.person,
-    _call.created_at,
-    _call.purpose,
-    _call.again,
-    _call.model,
-    _call.thinking,
-    _call.prompt_tokens,
-    _call.cached_tokens,
-    _call.completion_tokens,
-    _call.reasoning_tokens,
-    CANVAS_COST,
-    _call.usage_partial,
-    _call.seat_at - _call.created_at,
-    _call.ended_at - _call.seat_at,
-    _call.outcome,
-)
-_SELECT_RANKED_CALLS = select(*_CALL_COLUMNS).select_from(
-    model_calls.outerjoin(turns, _call.turn == _turn.id)
-)
+_SELECT_RANKED_CALLS = select(
+    *CALL_COLUMNS, _turn.lane.label("chat"), _turn.person.label("user")
+).select_from(model_calls.outerjoin(turns, _call.turn == _turn.id))
 
 
 async def rank_calls(tx: Transaction, scope: Scope, sort: Sort, top: int) -> list[RankedCall]:
@@ -138,7 +97,7 @@ async def rank_calls(tx: Transaction, scope: Scope, sort: Sort, top: int) -> lis
     ranked.sort(key=lambda call_and_rank: _rank_key(*call_and_rank))
     places = {call: place for place, (call, _) in enumerate(ranked[:top])}
     selected: Iterable[Any] = await tx.execute(_SELECT_RANKED_CALLS.where(_call.id.in_(places)))
-    return sorted((RankedCall(*row) for row in selected), key=lambda call: places[call.call])
+    return sorted((RankedCall(**row._asdict()) for row in selected), key=lambda call: places[call.id])
 
 
 def _rank_key(call: int, rank: Any) -> tuple[bool, Any, int]:

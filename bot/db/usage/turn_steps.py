@@ -5,7 +5,7 @@ Only reads. Texts of people, of the model and of tools are read only on request.
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, get_args
 
@@ -24,22 +24,21 @@ from bot.db.tables import (
     turns,
 )
 from bot.db.transaction import Transaction
+from bot.db.usage.seat_calls import TimedCall
 from bot.db.usage.usage_sums import BreakdownColumn
-from bot.domain import CallOutcome, CallPurpose, EndpointRole, Lane
+from bot.domain import EndpointRole, Lane
 
 
 @dataclass(frozen=True, slots=True)
-class CallStep:
-    """A model call; times are epoch seconds. `server_ms` is JSON of the server's own timings.
+class CallStep(TimedCall):
+    """A model call with all that is stored about it. `server_ms` is JSON of the server's own timings.
 
     `block_ms` is JSON of the milliseconds from `created_at` to each of the first blocks; None: not stored.
     `chars_…` are characters of the prompt by their origin; None: not stored.
     """
 
     step: int
-    purpose: CallPurpose
     again: str | None
-    endpoint: str
     model: str
     thinking: bool
     tools_offered: int
@@ -49,15 +48,11 @@ class CallStep:
     reasoning_tokens: int | None
     usage_partial: bool
     usage_missing: str | None
-    created_at: float
-    seat_at: float | None
     first_block_at: float | None
     last_block_at: float | None
-    ended_at: float | None
     server_ms: str | None
     blocks: int
     finish_reason: str | None
-    outcome: CallOutcome | None
     error: str | None
     chars_system: int | None = None
     chars_tools: int | None = None
@@ -72,18 +67,6 @@ class CallStep:
         if self.completion_tokens is None or not costs_canvases(self.purpose):
             return None
         return count_canvases(self.completion_tokens)
-
-    @property
-    def waited(self) -> float | None:
-        """Seconds until it had a seat; None: it had none, as a typed read."""
-        return None if self.seat_at is None else self.seat_at - self.created_at
-
-    @property
-    def seat_seconds(self) -> float | None:
-        """Seconds with a seat; None: it had none, or its end is not known."""
-        if self.seat_at is None or self.ended_at is None:
-            return None
-        return self.ended_at - self.seat_at
 
     @property
     def block_times(self) -> tuple[float, ...]:
@@ -193,7 +176,8 @@ class TurnSteps:
         return max(known) if len(known) == len(moments) else None
 
 
-_CALL_COLUMNS = tuple(model_calls.c[name] for name in CallStep.__slots__)
+CALL_COLUMNS = tuple(model_calls.c[field.name] for field in fields(CallStep))
+"""The columns of a CallStep, in the order of its fields."""
 _SELECT_TURN = select(
     turns.c.id,
     turns.c.lane.label("chat"),
@@ -218,10 +202,10 @@ async def load_steps(tx: Transaction, turn: int, *, with_texts: bool) -> TurnSte
     row = (await tx.execute(_SELECT_TURN.where(turns.c.id == turn))).one_or_none()
     if row is None:
         return None
-    fields = row._asdict()
-    item = fields.pop("item")
-    used: list[str] = json.loads(fields.pop("used"))
-    calls = select(*_CALL_COLUMNS).where(model_calls.c.turn == turn).order_by(model_calls.c.id)
+    values = row._asdict()
+    item = values.pop("item")
+    used: list[str] = json.loads(values.pop("used"))
+    calls = select(*CALL_COLUMNS).where(model_calls.c.turn == turn).order_by(model_calls.c.id)
     parts = (
         select(*(outbox.c[name] for name in PartStep.__slots__))
         .where(outbox.c.item == item, outbox.c.body.is_not(None))
@@ -231,7 +215,7 @@ async def load_steps(tx: Transaction, turn: int, *, with_texts: bool) -> TurnSte
     if with_texts:
         said = await _load_messages(tx, turn)
     steps = TurnSteps(
-        **fields,
+        **values,
         account=await load_breakdown(tx, turn),
         calls=tuple(CallStep(*call) for call in await _load_rows(tx, calls)),
         tools=await _load_tools(tx, turn, with_texts=with_texts),

@@ -36,17 +36,29 @@ async def test_the_call_that_took_the_most_is_first_with_its_turn_and_chat(
     big = await ledger.add_call(turn, prompt_tokens=1_000_000, again="empty", usage_partial=True)
     unknown = await ledger.add_call(None, prompt_tokens=None, seat_at=None, outcome=None, ended_at=None)
     first, second, last = await rank_calls(database, "tokens")
-    assert (first.call, first.turn, first.chat, first.user, first.input) == (big, turn, "5:7", 5, 1_000_000)
-    assert (first.again, first.partial, first.canvases, first.waited, first.seconds) == (
+    assert (first.id, first.turn, first.chat, first.user, first.prompt_tokens) == (
+        big,
+        turn,
+        "5:7",
+        5,
+        1_000_000,
+    )
+    assert (first.again, first.usage_partial, first.canvases, first.waited, first.seat_seconds) == (
         "empty",
         True,
         2,
         1.0,
         3.0,
     )
-    assert second.input == 1000
-    assert (last.call, last.turn, last.user, last.seconds, last.outcome) == (unknown, None, None, None, None)
-    assert [call.call for call in await rank_calls(database, "tokens", top=1)] == [big]
+    assert second.prompt_tokens == 1000
+    assert (last.id, last.turn, last.user, last.seat_seconds, last.outcome) == (
+        unknown,
+        None,
+        None,
+        None,
+        None,
+    )
+    assert [call.id for call in await rank_calls(database, "tokens", top=1)] == [big]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +71,7 @@ async def test_calls_are_ranked_by_each_of_their_numbers(database: Database, led
     large = await ledger.add_call(
         turn, **more, created_at=NOON + 1.5, seat_at=NOON + 3.0, ended_at=NOON + 9.0
     )
-    assert [call.call for call in await rank_calls(database, sort)] == [large, small]
+    assert [call.id for call in await rank_calls(database, sort)] == [large, small]
 
 
 async def test_a_call_with_one_known_count_ranks_by_that(database: Database, ledger: UsageRows):
@@ -68,7 +80,7 @@ async def test_a_call_with_one_known_count_ranks_by_that(database: Database, led
     input_only = await ledger.add_call(turn, prompt_tokens=9000, completion_tokens=None)
     output_only = await ledger.add_call(turn, prompt_tokens=None, completion_tokens=8000)
     unknown = await ledger.add_call(turn, prompt_tokens=None, completion_tokens=None)
-    ranked = [call.call for call in await rank_calls(database, "tokens")]
+    ranked = [call.id for call in await rank_calls(database, "tokens")]
     assert ranked == [input_only, output_only, complete, unknown]
 
 
@@ -76,8 +88,8 @@ async def test_calls_are_chosen_by_person_model_and_time(database: Database, led
     of_user = await ledger.add_call(await ledger.add_turn())
     await ledger.add_call(await ledger.add_turn(person=6, lane="6"), model="other")
     without_turn = await ledger.add_call(None, purpose="warmup")
-    assert [call.call for call in await rank_calls(database, "input", Scope(user=5))] == [of_user]
-    assert {call.call for call in await rank_calls(database, "input", Scope(model="m"))} == {
+    assert [call.id for call in await rank_calls(database, "input", Scope(user=5))] == [of_user]
+    assert {call.id for call in await rank_calls(database, "input", Scope(model="m"))} == {
         of_user,
         without_turn,
     }
