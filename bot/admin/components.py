@@ -16,7 +16,6 @@ from bot.db.people.page_sessions import ADMIN_PATH
 
 MAX_CHARACTERS = 80
 TURNS_PATH = f"{ADMIN_PATH}/turns"
-UNKNOWN = "unknown"
 MAX_LARGE_CHARACTERS = 12  # of a figure in large type; a longer one would be broken among its digits
 LIVE_TIMEOUT_MS = 10_000  # longer than a read of the page may take with its wait
 

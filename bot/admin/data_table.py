@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 
 import htpy as h
 
-from bot.admin.components import UNKNOWN, change_query, format_duration, show_nothing
+from bot.admin.components import change_query, format_duration, show_nothing
 from bot.admin.page_request import Download, ExportForm, PageRequest
 from bot.errors import QuestionRefused
+from bot.usage.figures import format_count
 from bot.usage.formats import render_csv, render_json
 
 CellValue = str | int | float | None
@@ -55,6 +56,13 @@ def build_seconds_cell(seconds: float | None, href: Address | None = None) -> Ce
     if seconds is None:
         return Cell(None, href=href)
     return Cell(round(seconds, 3), format_duration(seconds), href)
+
+
+def build_count_cell(count: int | None, *, is_complete: bool) -> Cell:
+    """A count; one that is not complete is exported as it is shown: `≥ 300`."""
+    if count is None or is_complete:
+        return Cell(count)
+    return Cell(format_count(count, is_complete=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +159,10 @@ def _show_cell(cell: Cell) -> h.Node:
         return h.div(".row-acts")[links]
     text = cell.text
     if text is None:
-        text = UNKNOWN if cell.value is None else _format_value(cell.value)
+        text = cell.value if isinstance(cell.value, str) else format_count(cell.value)
     if cell.href is None:
         return text
     return h.a(href=cell.href if isinstance(cell.href, str) else cell.href())[text]
-
-
-def _format_value(value: str | int | float) -> str:
-    return value if isinstance(value, str) else f"{value:,}"
 
 
 def export_table(table: DataTable, form: ExportForm) -> Download:

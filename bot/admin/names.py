@@ -4,19 +4,20 @@ from collections.abc import Mapping
 
 from bot.admin.components import cut
 from bot.domain import Lane
+from bot.usage.figures import EMPTY_CELL
 
 
 def name_person(person: int | None, names: Mapping[int, str]) -> str:
     """How a person is called on the page."""
     if person is None:
-        return "–"
+        return EMPTY_CELL
     return cut(names.get(person, f"Person {person}"))
 
 
 def name_lane(key: str | None, names: Mapping[int, str]) -> str:
     """How a lane is called on the page: by its person or its group, and its topic."""
     if key is None:
-        return "–"
+        return EMPTY_CELL
     try:
         lane = Lane.parse(key)
     except ValueError:  # of the gateway itself, such as a warm-up

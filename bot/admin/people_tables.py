@@ -10,7 +10,7 @@ from bot.admin.access_acts import (
     list_group_acts,
     list_person_acts,
 )
-from bot.admin.components import TURNS_PATH, UNKNOWN, build_url, cut
+from bot.admin.components import TURNS_PATH, build_url, cut
 from bot.admin.data_table import Cell, DataTable, TableColumn, sort_table
 from bot.admin.names import name_person
 from bot.admin.page_request import PageRequest
@@ -20,6 +20,7 @@ from bot.db.people.limits import EVERYBODY, QuotaRule, UsedCanvases
 from bot.db.people.people import Invite, Stranger
 from bot.db.people.roster import ReviewedPerson
 from bot.db.usage.usage_sums import CallSums
+from bot.usage.figures import EMPTY_CELL, UNKNOWN, get_known
 from bot.usage.report import format_local
 
 _ACTS_COLUMN = TableColumn("acts", "Change", is_exported=False)
@@ -115,7 +116,7 @@ def _describe_role(request: PageRequest, person: ReviewedPerson) -> str:
 
 def _show_moment(request: PageRequest, moment: float | None) -> Cell:
     if moment is None:
-        return Cell("", "–")
+        return Cell("", EMPTY_CELL)
     return Cell(format_local(moment, str(request.zone)))
 
 
@@ -129,9 +130,7 @@ def _show_canvases(calls: CallSums | None, href: str) -> Cell:
     """What calls took, as the report says it: unknown where no call of them was counted."""
     if calls is None:
         return Cell(0)
-    if calls.costing and not calls.canvases_known:
-        return Cell(None, href=href)
-    return Cell(calls.canvases, href=href)
+    return Cell(get_known(calls.canvases, calls.canvases_known, calls.costing), href=href)
 
 
 def _show_limit(request: PageRequest, person: ReviewedPerson, rules: Mapping[int, QuotaRule]) -> Cell:

@@ -11,6 +11,7 @@ from bot.db.tools.audit import AuditEntry
 from bot.db.usage.counter_readings import CounterReading
 from bot.db.usage.usage_sums import UnknownUsage
 from bot.usage.audit_report import MACHINE_LABEL, format_value
+from bot.usage.figures import EMPTY_CELL, format_steps
 from bot.usage.report import format_local, format_utc
 
 MAX_VALUE_CHARACTERS = 300
@@ -68,8 +69,8 @@ def _build_reading(reading: CounterReading, zone: ZoneInfo) -> tuple[Cell, ...]:
     steps = reading.steps_per_canvas
     return (
         _time_cell(reading.read_at, zone),
-        *(Cell(count) if is_compared else Cell(None, "–") for count in counts),
-        Cell(None, "–") if steps is None else Cell(steps, f"{steps:.1f}"),
+        *(Cell(count) if is_compared else Cell(None, EMPTY_CELL) for count in counts),
+        Cell(steps, EMPTY_CELL if steps is None else format_steps(steps)),
         Cell(reading.why, cut(reading.why, MAX_VALUE_CHARACTERS)),
     )
 

@@ -14,9 +14,9 @@ from bot.db.usage.usage_sums import Scope
 from bot.tool_registry import formatting
 from bot.tool_registry.tool_info import ToolInfo
 from bot.translations.translator import ENGLISH
+from bot.usage.figures import format_at_least
 from bot.usage.queries import load_tool_report
 from bot.usage.report import ReportGroup, ToolUsage
-from bot.usage.tables import format_at_least
 
 _PERIOD_FIELDS = ("period", "from", "to")
 _TOOL_COLUMNS = (

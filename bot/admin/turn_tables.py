@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 
 from bot.admin.components import TURNS_PATH, build_url, cut, format_duration
-from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell
+from bot.admin.data_table import Cell, DataTable, TableColumn, build_count_cell, build_seconds_cell
 from bot.admin.names import name_person
 from bot.canvases import costs_canvases
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
+from bot.usage.figures import EMPTY_CELL, UNKNOWN
 from bot.usage.intervals import INTERVAL_DESCRIPTIONS, INTERVAL_ORDER, column_name
 from bot.usage.refusals import describe_tool_outcome
 from bot.usage.turn_report import ANSWER_LABELS, describe_prompt, format_server_times
@@ -84,6 +85,7 @@ def _build_call(number: int, call: CallStep, turn: TurnSteps) -> tuple[Cell, ...
     purpose = f"{call.purpose}, again: {call.again}" if call.again else call.purpose
     begin = call.created_at if call.seat_at is None else call.seat_at
     first = None if call.first_block_at is None else call.first_block_at - begin
+    is_complete = not call.usage_partial
     return (
         Cell(number),
         Cell(call.step),
@@ -94,21 +96,24 @@ def _build_call(number: int, call: CallStep, turn: TurnSteps) -> tuple[Cell, ...
         build_seconds_cell(first),
         Cell(call.blocks),
         build_seconds_cell(call.seat_seconds),
-        Cell(describe_prompt(call), describe_prompt(call) or "unknown"),
+        Cell(describe_prompt(call), describe_prompt(call) or UNKNOWN),
         Cell(call.prompt_tokens),
         _cached_cell(call),
-        _output_cell(call, call.completion_tokens),
-        _output_cell(call, call.reasoning_tokens),
+        build_count_cell(call.completion_tokens, is_complete=is_complete),
+        build_count_cell(call.reasoning_tokens, is_complete=is_complete),
         _canvases_cell(call),
         Cell(cut(_describe_ending(call), 160)),
-        Cell(format_server_times(call.server_ms) if call.server_ms else "", None if call.server_ms else "–"),
+        Cell(
+            format_server_times(call.server_ms) if call.server_ms else "",
+            None if call.server_ms else EMPTY_CELL,
+        ),
     )
 
 
 def _describe_ending(call: CallStep) -> str:
     if call.ended_at is None and call.outcome is None:
         return "has not ended, or was lost"
-    text = f"{call.outcome or 'unknown'}, finish reason {call.finish_reason or 'unknown'}"
+    text = f"{call.outcome or UNKNOWN}, finish reason {call.finish_reason or UNKNOWN}"
     reasons = [reason for reason in (call.error, call.usage_missing) if reason]
     return "; ".join([text, *reasons])
 
@@ -122,16 +127,10 @@ def _cached_cell(call: CallStep) -> Cell:
     return Cell(call.cached_tokens, f"{call.cached_tokens:,} ({share:.0%})")
 
 
-def _output_cell(call: CallStep, count: int | None) -> Cell:
-    if count is not None and call.usage_partial:
-        return Cell(f"≥ {count:,}")
-    return Cell(count)
-
-
 def _canvases_cell(call: CallStep) -> Cell:
     if not costs_canvases(call.purpose):
-        return Cell(0, "–")
-    return _output_cell(call, call.canvases)
+        return Cell(0, EMPTY_CELL)
+    return build_count_cell(call.canvases, is_complete=not call.usage_partial)
 
 
 def _build_tool(tool: ToolStep, turn: TurnSteps, names: Mapping[int, str]) -> tuple[Cell, ...]:
@@ -161,7 +160,7 @@ def _describe_question(tool: ToolStep, names: Mapping[int, str]) -> str:
         return "no"
     if tool.answered_at is None:
         return "no answer yet"
-    answer = ANSWER_LABELS.get(tool.answer or "", cut(tool.answer or "unknown"))
+    answer = ANSWER_LABELS.get(tool.answer or "", cut(tool.answer or UNKNOWN))
     if tool.answered_by is not None:
         answer = f"{answer} by {name_person(tool.answered_by, names)}"
     return f"{answer}, after {format_duration(tool.answered_at - tool.asked_at)}"
@@ -180,6 +179,6 @@ def _build_part(number: int, part: PartStep, turn: TurnSteps) -> tuple[Cell, ...
 def _moment_cell(moment: float | None, turn: TurnSteps) -> Cell:
     """Seconds since the turn was received."""
     if moment is None:
-        return Cell(None, "–")
+        return Cell(None, EMPTY_CELL)
     seconds = moment - turn.received_at
     return Cell(round(seconds, 3), f"{seconds:.3f}")

@@ -9,8 +9,9 @@ from bot.admin.components import cut, format_duration
 from bot.admin.svg_chart import Axis, Bar, BarKind, choose_step, draw_chart, show_swatch
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
 from bot.domain import MAX_BLOCK_TIMES
+from bot.usage.figures import UNKNOWN, format_seconds
 from bot.usage.refusals import describe_tool_outcome
-from bot.usage.tables import INTERVAL_NAMES, format_seconds
+from bot.usage.tables import INTERVAL_NAMES
 
 MAX_ROWS = 44  # of four shapes each: with deliveries and axis below MAX_SHAPES
 MAX_PARTS = 10
@@ -129,7 +130,7 @@ def _list_entries(turn: TurnSteps, end: float) -> Iterator[_Entry]:
 def _list_call_bars(call: CallStep, name: str, turn: TurnSteps, end: float) -> Iterator[Bar]:
     known = [time for time in (call.seat_at, call.first_block_at, call.last_block_at) if time is not None]
     last = call.ended_at or (end if turn.ended_at is None else max([call.created_at, *known]))
-    outcome = f"{call.outcome or 'unknown'}" if call.ended_at else "has not ended"
+    outcome = (call.outcome or UNKNOWN) if call.ended_at else "has not ended"
     if call.ended_at is None and turn.ended_at is not None:
         outcome = "its end is unknown"
     seat_at = call.seat_at

@@ -17,8 +17,8 @@ from bot.admin.data_table import Cell, DataTable, TableColumn, show_table
 from bot.admin.filters import Filters
 from bot.admin.page_request import PageRequest
 from bot.db.usage.usage_sums import BreakdownColumn, CallSums
+from bot.usage.figures import format_at_least, format_count, get_known
 from bot.usage.report import UsageReport
-from bot.usage.tables import format_at_least, format_count
 
 UNKNOWN_CALL_FILTERS = MappingProxyType({"unknown": "output"})
 """The turns whose calls `count_unknown` counts."""
@@ -77,32 +77,26 @@ def count_unknown(calls: CallSums) -> int:
 
 def show_canvases(calls: CallSums) -> Cell:
     """Canvases of a group; None if those of no call are known."""
-    value = calls.canvases if calls.canvases_known or not calls.costing else None
-    return Cell(
-        value,
-        format_at_least(calls.canvases, calls.canvases_known, calls.costing, partial=calls.partial),
-    )
+    return _show_sum(calls.canvases, calls.canvases_known, calls.costing, partial=calls.partial)
 
 
 def show_input(calls: CallSums) -> Cell:
     """Prompt tokens of a group."""
-    return _show_tokens(calls.input, calls.input_known, calls.calls)
+    return _show_sum(calls.input, calls.input_known, calls.calls)
 
 
 def show_cached(calls: CallSums) -> Cell:
     """Cached tokens of a group."""
-    return _show_tokens(calls.cached, calls.cached_known, calls.calls)
+    return _show_sum(calls.cached, calls.cached_known, calls.calls)
 
 
 def show_output(calls: CallSums) -> Cell:
     """Output tokens of a group."""
-    return _show_tokens(calls.output, calls.output_known, calls.calls, partial=calls.partial)
+    return _show_sum(calls.output, calls.output_known, calls.calls, partial=calls.partial)
 
 
-def _show_tokens(number: int, known: int, total: int, *, partial: int = 0) -> Cell:
-    return Cell(
-        number if known or not total else None, format_at_least(number, known, total, partial=partial)
-    )
+def _show_sum(number: int, known: int, total: int, *, partial: int = 0) -> Cell:
+    return Cell(get_known(number, known, total), format_at_least(number, known, total, partial=partial))
 
 
 _CALL_FIGURES: tuple[tuple[str, str, Callable[[CallSums], Cell]], ...] = (

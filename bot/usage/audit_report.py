@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bot.db.tools.audit import AuditEntry
+from bot.usage.figures import EMPTY_CELL
 from bot.usage.json_records import JsonRecord
 from bot.usage.report import format_local, format_person, format_utc
-from bot.usage.tables import EMPTY_CELL, ReportSection
+from bot.usage.tables import ReportSection
 
 MACHINE_LABEL = "the machine"
 _COLUMNS = ("who", "via", "what", "subject", "before", "after")

@@ -11,6 +11,7 @@ from bot.canvases import costs_canvases
 from bot.db.usage.breakdowns import StoredBreakdown, TurnTimestamps
 from bot.db.usage.turn_steps import TurnSteps
 from bot.domain import DAY_SECONDS
+from bot.usage.figures import UNKNOWN, format_canvases, format_share
 from bot.usage.histogram import bucket_number
 from bot.usage.intervals import (
     INTERVAL_ORDER,
@@ -125,20 +126,12 @@ def format_breakdown(breakdown: TurnBreakdown) -> str:
     cached_share = _format_cached_share(breakdown)
     tokens_in = f"{_format_tokens(breakdown.input)} tokens in ({cached_share})"
     tokens_out = f"{_format_tokens(breakdown.output)} out"
-    return " · ".join((calls, tokens_in, tokens_out, _format_canvases(breakdown.canvases)))
-
-
-def _format_canvases(canvases: int | None) -> str:
-    if canvases is None:
-        return "canvases unknown"
-    if canvases == 1:
-        return "~1 canvas (estimated)"
-    return f"~{canvases} canvases (estimated)"
+    return " · ".join((calls, tokens_in, tokens_out, format_canvases(breakdown.canvases, "~")))
 
 
 def _format_tokens(count: TokenCount) -> str:
     if count.tokens is None:
-        return "unknown"
+        return UNKNOWN
     if count.is_complete:
         return f"{count.tokens:,}"
     return f"at least {count.tokens:,}"
@@ -149,7 +142,7 @@ def _format_cached_share(breakdown: TurnBreakdown) -> str:
     prompt = breakdown.input
     if cached.tokens is None or not prompt.tokens or not (cached.is_complete and prompt.is_complete):
         return "cached share unknown"
-    return f"{100 * cached.tokens / prompt.tokens:.0f} % cached"
+    return f"{format_share(cached.tokens, prompt.tokens, decimals=0)} cached"
 
 
 def _sum_tokens(counts: Sequence[int | None], *, was_cut: bool = False) -> TokenCount:

@@ -9,6 +9,7 @@ from datetime import date
 
 from bot.translations.translator import ENGLISH, Translator
 from bot.usage.chart_image import ChartJson
+from bot.usage.figures import get_known
 from bot.usage.intervals import INTERVAL_ORDER, column_name
 from bot.usage.plain_text import escape_for_terminal
 from bot.usage.report import INTERVAL_COLUMNS, TIME_GROUPINGS, ReportGroup, UsageReport, group_label
@@ -179,9 +180,7 @@ def _known_canvases(group: ReportGroup) -> int | None:
     calls = group.calls
     if calls is None and not group.turns:
         return 0
-    if calls is None or (calls.costing and not calls.canvases_known):
-        return None
-    return calls.canvases
+    return None if calls is None else get_known(calls.canvases, calls.canvases_known, calls.costing)
 
 
 def _cached_percentage(group: ReportGroup) -> float | None:

@@ -9,9 +9,10 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 
 from bot.tables import format_table
+from bot.usage.figures import UNKNOWN
 from bot.usage.json_records import JsonRecord, RecordValue
 from bot.usage.plain_text import escape_for_markdown, escape_for_spreadsheet, escape_for_terminal
-from bot.usage.tables import UNKNOWN, ReportSection
+from bot.usage.tables import ReportSection
 
 
 def render_table(sections: Iterable[ReportSection], notes: Iterable[str]) -> str:

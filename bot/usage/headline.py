@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from bot.db.usage.usage_sums import CallSums
 from bot.db.usage.verdict_sums import VerdictSums
+from bot.usage.figures import format_seconds, format_share
 from bot.usage.report import UsageReport, format_person
-from bot.usage.tables import format_seconds
 
 MAX_NAMED = 5  # people; the others are counted together
 
@@ -27,12 +27,12 @@ def _describe_use(report: UsageReport, calls_by_person: Sequence[CallSums], name
         return "Used: nothing that is known."
     ordered = sorted(calls_by_person, key=lambda sums: -sums.canvases)
     shares = [
-        f"{_name_spender(sums, names)} {_format_share(sums.canvases, calls.canvases)}"
+        f"{_name_spender(sums, names)} {format_share(sums.canvases, calls.canvases, decimals=0)}"
         for sums in ordered[:MAX_NAMED]
     ]
     others = ordered[MAX_NAMED:]
     if others:
-        share = _format_share(sum(sums.canvases for sums in others), calls.canvases)
+        share = format_share(sum(sums.canvases for sums in others), calls.canvases, decimals=0)
         shares.append(f"{len(others)} others {share}")
     turns = report.total.turn_sums
     answered = turns.answered if turns else 0
@@ -44,10 +44,6 @@ def _name_spender(sums: CallSums, names: Mapping[int, str]) -> str:
     if sums.key is None:
         return "the gateway itself"
     return format_person(str(sums.key), names)
-
-
-def _format_share(part: int, total: int) -> str:
-    return f"{100 * part / total:.0f} %"
 
 
 def _describe_speed(report: UsageReport) -> str:
@@ -79,4 +75,4 @@ def _describe_failures(report: UsageReport) -> str:
 
 def _describe_verdicts(sums: VerdictSums) -> str:
     answers = "1 answer" if sums.judged == 1 else f"{sums.judged:,} answers"
-    return f"Judged: {answers} by reactions, {_format_share(sums.bad, sums.judged)} bad."
+    return f"Judged: {answers} by reactions, {format_share(sums.bad, sums.judged, decimals=0)} bad."

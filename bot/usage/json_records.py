@@ -11,6 +11,7 @@ from bot.db.usage.usage_sums import CallSums, TurnSums
 from bot.db.usage.verdict_sums import VerdictSums
 from bot.domain import RefusalReason, ResultOutcome
 from bot.usage import thinking_report
+from bot.usage.figures import get_known
 from bot.usage.report import (
     INTERVAL_COLUMNS,
     ApprovalCounts,
@@ -107,6 +108,7 @@ def build_record(group: ReportGroup, label_field: str) -> JsonRecord:
 
 
 def _call_fields(calls: CallSums) -> JsonRecord:
+    seconds_per_canvas = calls.seconds_per_canvas
     return {
         "calls": calls.calls,
         "input_tokens": _known_or_none(calls.input, calls.input_known, calls.calls),
@@ -125,7 +127,7 @@ def _call_fields(calls: CallSums) -> JsonRecord:
         "thinking_calls": calls.thinking,
         "thinking_canvases_estimated": calls.thinking_canvases,
         "seat_seconds": round(calls.busy, 6),
-        "seconds_per_canvas": _seconds_per_canvas_or_none(calls),
+        "seconds_per_canvas": None if seconds_per_canvas is None else round(seconds_per_canvas, 6),
         "seconds_per_canvas_calls": calls.timed,
         "call_seat_wait_seconds": round(calls.waited, 6),
         "cut_replies": calls.cut,
@@ -184,17 +186,8 @@ def _utc_or_none(time: float | None) -> str | None:
 
 
 def _known_or_none(value: float, known: int, total: int) -> float | None:
-    if total and not known:
-        return None
-    if isinstance(value, int):
-        return value
-    return round(value, 6)
-
-
-def _seconds_per_canvas_or_none(calls: CallSums) -> float | None:
-    if calls.timed_canvases:
-        return round(calls.timed_seconds / calls.timed_canvases, 6)
-    return None
+    known_value = get_known(value, known, total)
+    return None if known_value is None else round(known_value, 6)
 
 
 def _share_or_none(part: int, total: int) -> float | None:

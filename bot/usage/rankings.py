@@ -8,9 +8,10 @@ from dataclasses import asdict
 
 from bot.canvases import costs_canvases
 from bot.db.usage.rankings import RankedCall, RankedTurn
+from bot.usage.figures import EMPTY_CELL, format_count, format_seconds
 from bot.usage.json_records import JsonRecord
 from bot.usage.report import format_local, format_person, format_utc
-from bot.usage.tables import EMPTY_CELL, ReportSection, format_count, format_seconds
+from bot.usage.tables import ReportSection
 
 _TURN_COLUMNS = (
     *("turn", "when ({zone})", "chat", "user", "thinking", "calls", "tools"),
@@ -97,14 +98,14 @@ def _turn_cells(turn: RankedTurn, names: Mapping[int, str], zone: str) -> tuple[
         _format_yes_no(turn.thinking),
         f"{turn.calls}",
         f"{turn.tools}",
-        *format_turn_tokens(turn),
+        *_format_turn_tokens(turn),
         format_seconds(turn.waited),
         format_seconds(turn.seconds),
         turn.ending or "running",
     )
 
 
-def format_turn_tokens(turn: RankedTurn) -> tuple[str, str, str, str]:
+def _format_turn_tokens(turn: RankedTurn) -> tuple[str, str, str, str]:
     """Input, cached, output and canvases; a sum is complete if all calls of the turn reported theirs."""
     if not turn.calls:
         return ("0", "0", "0", "0")

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from bot.db.usage.counter_readings import CounterReading
+from bot.usage.figures import EMPTY_CELL, format_count
 from bot.usage.json_records import JsonRecord
 from bot.usage.report import format_local, format_utc
-from bot.usage.tables import EMPTY_CELL, ReportSection, format_count
+from bot.usage.tables import ReportSection
 
 TITLE = "Readings of the endpoint's counters, server / ours"
 _COLUMNS = ("input", "cached", "output", "requests", "gap", "cause")

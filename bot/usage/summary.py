@@ -11,8 +11,8 @@ from typing import Literal
 from bot.db.usage.usage_sums import CallSums, Scope
 from bot.translations.dates import format_date, format_weekday
 from bot.translations.translator import Translator
+from bot.usage.figures import format_at_least, format_share
 from bot.usage.report import Percentiles, ReportGroup, UsageReport
-from bot.usage.tables import format_at_least, format_share
 
 SummaryFrequency = Literal["daily", "weekly"]
 

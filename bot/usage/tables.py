@@ -9,7 +9,15 @@ from dataclasses import dataclass
 
 from bot.db.usage.usage_sums import CallSums, Scope, TurnSums
 from bot.db.usage.verdict_sums import VerdictSums
-from bot.translations.translator import translatable
+from bot.usage.figures import (
+    EMPTY_CELL,
+    UNKNOWN,
+    format_at_least,
+    format_known_seconds,
+    format_seconds,
+    format_share,
+    format_steps,
+)
 from bot.usage.histogram import MAX_RELATIVE_ERROR
 from bot.usage.intervals import INTERVAL_ORDER, column_name
 from bot.usage.refusals import describe_refusals
@@ -23,8 +31,6 @@ from bot.usage.report import (
 )
 
 INTERVAL_NAMES = {"whole": "whole"} | {column_name(kind): kind for kind in INTERVAL_ORDER}
-UNKNOWN = translatable("unknown")
-EMPTY_CELL = "–"
 _TOKEN_COLUMNS = (
     *("turns", "calls", "input", "cached", "output", "reasoning", "canvases est."),
     *("s a canvas", "over calls"),
@@ -90,42 +96,6 @@ def build_notes(report: UsageReport) -> Iterator[str]:
     yield from _describe_server(report)
 
 
-def format_at_least(number: int, known: int, total: int, *, partial: int = 0) -> str:
-    """A sum over the `known` of `total` calls, `partial` of which were cut before their end."""
-    if total and not known:
-        return UNKNOWN
-    if known == total and not partial:
-        return f"{number:,}"
-    return f"≥ {number:,}"
-
-
-def format_share(part: int, total: int) -> str:
-    """A share of what is known; unknown if nothing is."""
-    if total:
-        return f"{100 * part / total:.1f} %"
-    return UNKNOWN
-
-
-def format_count(count: float | None, *, is_complete: bool = True) -> str:
-    """A figure with separators; unknown is said, and never 0; one that is not complete is a lower bound."""
-    if count is None:
-        return UNKNOWN
-    if is_complete:
-        return f"{count:,}"
-    return f"≥ {count:,}"
-
-
-def format_seconds(value: float | None) -> str:
-    """Seconds with as many decimal places as matter."""
-    if value is None:
-        return UNKNOWN
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    if abs(value) >= 100:
-        return f"{value:.1f}"
-    return f"{value:.3f}"
-
-
 def _token_row(group: ReportGroup) -> tuple[str, ...]:
     calls = group.calls
     turns = EMPTY_CELL
@@ -148,8 +118,8 @@ def _token_row(group: ReportGroup) -> tuple[str, ...]:
 
 
 def _format_seconds_per_canvas(calls: CallSums) -> str:
-    if calls.timed_canvases:
-        return f"{calls.timed_seconds / calls.timed_canvases:.2f}"
+    if calls.seconds_per_canvas is not None:
+        return f"{calls.seconds_per_canvas:.2f}"
     if calls.costing:
         return UNKNOWN
     return EMPTY_CELL
@@ -192,15 +162,7 @@ def _format_thinking_canvases(turns: TurnSums) -> str:
 def _format_thinking_seconds(turns: TurnSums) -> str:
     if not turns.thinking:
         return "0"
-    if not turns.thinking_settled:
-        return UNKNOWN
-    return _format_known_seconds(turns.thinking_seconds, turns.thinking_settled, turns.thinking)
-
-
-def _format_known_seconds(seconds: float, known: int, total: int) -> str:
-    if known == total:
-        return format_seconds(seconds)
-    return f"≥ {format_seconds(seconds)}"
+    return format_known_seconds(turns.thinking_seconds, turns.thinking_settled, turns.thinking)
 
 
 def _build_seconds_sections(report: UsageReport, label_column: str) -> Iterator[ReportSection]:
@@ -225,7 +187,7 @@ def _build_seconds_sections(report: UsageReport, label_column: str) -> Iterator[
 def _interval_rows(total: ReportGroup, turns: TurnSums) -> Iterator[tuple[str, ...]]:
     total_seconds = turns.seconds[0]
     for interval, seconds in zip(INTERVAL_COLUMNS, turns.seconds, strict=True):
-        share = f"{100 * seconds / total_seconds:.1f} %" if total_seconds else EMPTY_CELL
+        share = format_share(seconds, total_seconds) if total_seconds else EMPTY_CELL
         cells = _percentile_cells(total, interval)
         yield (INTERVAL_NAMES[interval], format_seconds(seconds), share, *cells)
 
@@ -272,7 +234,7 @@ def _tool_row(group: ReportGroup) -> tuple[str, ...]:
         f"{tools.calls:,}",
         f"{tools.failed:,}",
         failure_text,
-        _format_known_seconds(tools.seconds, tools.timed, tools.calls),
+        format_seconds(tools.seconds, is_complete=tools.timed == tools.calls),
         *_percentile_cells(group, "tools")[1:],
     )
 
@@ -335,7 +297,7 @@ def _describe_percentiles(report: UsageReport) -> str:
         case "exact":
             return "Percentiles are exact, over the turns in which the interval occurred."
         case "buckets":
-            error = f"{100 * MAX_RELATIVE_ERROR:.1f} %"
+            error = format_share(MAX_RELATIVE_ERROR, 1)
             return f"Percentiles are from counts by size, within {error} of the true ones."
         case "sample":
             return (
@@ -352,7 +314,9 @@ def _describe_server(report: UsageReport) -> Iterator[str]:
     if server.canvases is None or server.steps_per_canvas is None:
         yield "The server's own step counters are unknown."
     else:
-        counted = f"{server.canvases:,.0f} canvases, {server.steps_per_canvas:.1f} denoising steps each"
+        counted = (
+            f"{server.canvases:,.0f} canvases, {format_steps(server.steps_per_canvas)} denoising steps each"
+        )
         yield f"The server itself counted {counted}, whoever asked."
     if server.gap is not None:
         yield (

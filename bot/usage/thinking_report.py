@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bot.db.usage.thinking_sums import ThinkingSums
-from bot.usage.report import UsageReport, group_label
-from bot.usage.tables import (
+from bot.usage.figures import (
     EMPTY_CELL,
-    UNKNOWN,
-    ReportSection,
     format_at_least,
+    format_known_seconds,
     format_seconds,
     format_share,
 )
+from bot.usage.report import UsageReport, group_label
+from bot.usage.tables import ReportSection
 
 _COST_COLUMNS = (
     *("turns", "share", "canvases est.", "share", "a turn", "thought tokens"),
@@ -112,19 +112,11 @@ def _cost_row(sums: ThinkingSums, all_turns: int, all_canvases: int) -> tuple[st
         format_share(sums.canvases, all_canvases),
         canvases_per_turn,
         format_at_least(sums.thought_tokens, sums.calls - sums.unknown_thoughts, sums.calls),
-        _format_seconds(sums),
+        format_known_seconds(sums.seconds, sums.timed, sums.turns),
         seconds_per_turn,
         f"{sums.reads:,}",
         format_seconds(sums.read_seconds),
     )
-
-
-def _format_seconds(sums: ThinkingSums) -> str:
-    if not sums.timed:
-        return UNKNOWN
-    if sums.timed < sums.turns:
-        return f"≥ {format_seconds(sums.seconds)}"
-    return format_seconds(sums.seconds)
 
 
 def _ending_row(sums: ThinkingSums) -> tuple[str, ...]:

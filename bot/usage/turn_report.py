@@ -10,10 +10,11 @@ from itertools import pairwise
 
 from bot.canvases import costs_canvases
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps, TurnTakeover
+from bot.usage.figures import UNKNOWN, format_canvases, format_count, format_seconds
 from bot.usage.plain_text import escape_for_terminal
 from bot.usage.refusals import describe_tool_outcome
 from bot.usage.report import format_person, format_utc
-from bot.usage.tables import INTERVAL_NAMES, format_count, format_seconds
+from bot.usage.tables import INTERVAL_NAMES
 
 TEXTS_SHOWN_NOTICE = (
     "Texts are shown: what people, the model and tools wrote stands below. That it was read stands in"
@@ -40,7 +41,7 @@ def render_lines(turn: TurnSteps, names: Mapping[int, str]) -> Iterator[str]:
         person = escape_for_terminal(format_person(str(turn.user), names))
     yield f"Turn {turn.id} in chat {escape_for_terminal(turn.chat)}, of {person}: {ending}"
     thinking = "on" if turn.thinking else "off"
-    yield f"Thinking: {thinking}, for: {escape_for_terminal(turn.thinking_why) or 'unknown'}"
+    yield f"Thinking: {thinking}, for: {escape_for_terminal(turn.thinking_why) or UNKNOWN}"
     if turn.endpoint_why is not None:
         endpoint = "first" if turn.endpoint == "main" else "second"
         yield f"Endpoint: the {endpoint}, for: {escape_for_terminal(turn.endpoint_why)}"
@@ -143,10 +144,10 @@ def describe_prompt(call: CallStep) -> str:
 
 
 def _describe_end(call: CallStep) -> str:
-    outcome = escape_for_terminal(call.outcome or "unknown")
+    outcome = escape_for_terminal(call.outcome or UNKNOWN)
     if call.error:
         outcome += f" ({escape_for_terminal(call.error)})"
-    reason = escape_for_terminal(call.finish_reason or "unknown")
+    reason = escape_for_terminal(call.finish_reason or UNKNOWN)
     return f"{outcome}, finish reason {reason}; {_format_tokens(call)}"
 
 
@@ -173,16 +174,8 @@ def _format_tokens(call: CallStep) -> str:
     if call.usage_partial:
         prefix = "≥ "
     reasoning = format_count(call.reasoning_tokens)
-    canvases = _format_canvases(call.canvases, prefix)
+    canvases = format_canvases(call.canvases, prefix)
     return f"{inputs}, {prefix}{output} out, {prefix}{reasoning} of them thought, {canvases}"
-
-
-def _format_canvases(count: int | None, prefix: str) -> str:
-    if count is None:
-        return "canvases unknown"
-    if count == 1:
-        return f"{prefix}1 canvas (estimated)"
-    return f"{prefix}{count} canvases (estimated)"
 
 
 def _tool_events(tool: ToolStep) -> Iterator[tuple[float, str]]:
@@ -202,7 +195,7 @@ def _tool_events(tool: ToolStep) -> Iterator[tuple[float, str]]:
 
 
 def _describe_tool_end(tool: ToolStep, ended_at: float) -> str:
-    text = escape_for_terminal(describe_tool_outcome(tool.outcome or "unknown", tool.refusal))
+    text = escape_for_terminal(describe_tool_outcome(tool.outcome or UNKNOWN, tool.refusal))
     if tool.began_at is not None:
         text += f" after {format_seconds(ended_at - tool.began_at)} s"
     if tool.result is not None:

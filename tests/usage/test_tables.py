@@ -3,16 +3,10 @@
 from typing import Any
 
 from bot.db.usage.usage_sums import ApprovalSums, RetrySums, Scope, ServerSums, ToolSums
+from bot.usage.figures import format_at_least, format_seconds, format_share
 from bot.usage.json_records import build_record
 from bot.usage.report import Grouping, ReportQuery, ReportSums, UsageReport, build_report
-from bot.usage.tables import (
-    ReportSection,
-    build_notes,
-    build_sections,
-    format_at_least,
-    format_seconds,
-    format_share,
-)
+from bot.usage.tables import ReportSection, build_notes, build_sections
 from tests.support.report_sums import UNKNOWN_SUMS, call_sums, turn_sums
 
 

@@ -6,7 +6,6 @@ import htpy as h
 
 from bot.admin.components import (
     TURNS_PATH,
-    UNKNOWN,
     build_url,
     format_duration,
     show_figure,
@@ -44,8 +43,8 @@ from bot.db.usage.usage_sums import Scope, ServerSums
 from bot.errors import QuestionRefused
 from bot.maintenance.backup import build_backup_directory
 from bot.settings import Settings
+from bot.usage.figures import format_count, format_steps
 from bot.usage.reconcile import SUMS_AGREE
-from bot.usage.tables import format_count
 from tools.threads import run_in_thread
 
 NEWEST_ROWS = 10  # of a list that has a page of its own
@@ -182,7 +181,6 @@ def _parse_text(request: PageRequest, name: str) -> str | None:
 def _show_figures(
     request: PageRequest, server: ServerSums, unknown_calls: int, backups: list[StoredBackup]
 ) -> h.Element:
-    steps = server.steps_per_canvas
     return show_figures(
         show_figure(
             "Readings compared", format_count(server.readings), href=_keep_period(request, READINGS_PATH)
@@ -195,7 +193,7 @@ def _show_figures(
         ),
         show_figure(
             "Steps a canvas",
-            UNKNOWN if steps is None else f"{steps:.1f}",
+            format_steps(server.steps_per_canvas),
             note="the server's average, whoever asked",
         ),
         show_figure(

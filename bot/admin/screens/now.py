@@ -7,7 +7,6 @@ from zoneinfo import ZoneInfo
 import htpy as h
 
 from bot.admin.components import (
-    UNKNOWN,
     cut,
     format_duration,
     live_part,
@@ -31,6 +30,7 @@ from bot.db.queues.current_work import CurrentWork, load_current_work
 from bot.db.shares import LiveReplica
 from bot.domain import PEOPLE_PRIORITY, SUMMARIES_PRIORITY, TASKS_PRIORITY, WARMUP_PRIORITY
 from bot.llm.seats import Seats
+from bot.usage.figures import UNKNOWN
 
 MAX_NOTICE_CHARACTERS = 240
 _PRIORITY_NAMES = {

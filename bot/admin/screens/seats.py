@@ -16,6 +16,7 @@ from bot.db.usage.counter_readings import sum_server_counters
 from bot.db.usage.seat_calls import MAX_CALLS, TimedCall, list_seat_calls
 from bot.db.usage.usage_sums import Scope, ServerSums
 from bot.errors import QuestionRefused
+from bot.usage.figures import EMPTY_CELL, format_steps
 from bot.usage.query_args import parse_choice, parse_time
 from bot.usage.report import format_local
 
@@ -125,14 +126,11 @@ def _show_figures(calls: list[TimedCall], server: ServerSums, *, since: float, u
         show_figure("Seats in use on average", f"{busy / (until - since):.2f}"),
         show_figure("Calls waiting at once, at most", str(most_waiting)),
         show_figure(
-            "Denoising steps a canvas", _describe_steps(server), note="the server's average, all clients"
+            "Denoising steps a canvas",
+            format_steps(server.steps_per_canvas),
+            note="the server's average, all clients",
         ),
     )
-
-
-def _describe_steps(server: ServerSums) -> str:
-    """The average of all canvases between the readings of the server's counters in this time."""
-    return "unknown" if server.steps_per_canvas is None else f"{server.steps_per_canvas:.1f}"
 
 
 def build_table(calls: list[TimedCall], zone: ZoneInfo, *, until: float) -> DataTable:
@@ -151,7 +149,7 @@ def _build_row(call: TimedCall, zone: ZoneInfo) -> tuple[Cell, ...]:
         Cell(call.purpose),
         Cell(call.endpoint),
         Cell(call.outcome or "not over, or lost"),
-        Cell(call.turn, "–" if call.turn is None else str(call.turn), href),
+        Cell(call.turn, EMPTY_CELL if call.turn is None else str(call.turn), href),
     )
 
 

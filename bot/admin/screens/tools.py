@@ -39,6 +39,7 @@ from bot.tool_registry.program_homes import find_homes_folder
 from bot.tool_registry.source_actions import PendingSource, get_pending_source, is_source
 from bot.tool_registry.source_info import SourceInfo, load_source_info
 from bot.tool_registry.tool_info import ToolInfo, load_tool_info, load_tool_infos
+from bot.usage.figures import EMPTY_CELL
 from bot.usage.refusals import describe_refusal, sort_refusals
 
 WAITING_STATES = frozenset({"new", "changed", "flagged"})
@@ -130,7 +131,7 @@ def _show_tool_page(
 ) -> ScreenPage:
     info = shown.info
     tools = use.tools
-    p95 = "–" if use.p95 is None else format_duration(use.p95)
+    p95 = EMPTY_CELL if use.p95 is None else format_duration(use.p95)
     body: list[h.Node] = [
         show_periods(request, request.query.get("period", DEFAULT_PERIOD)),
         show_figures(

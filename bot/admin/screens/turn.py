@@ -26,8 +26,8 @@ from bot.db.people.page_sessions import ADMIN_PATH
 from bot.db.tools import audit
 from bot.db.usage.turn_steps import TurnSteps, load_steps
 from bot.errors import NothingFound, QuestionRefused
+from bot.usage.figures import UNKNOWN, format_seconds
 from bot.usage.query_args import parse_turn_id
-from bot.usage.tables import format_seconds
 from bot.usage.turn_report import describe_takeover
 
 MAX_TEXT_CHARACTERS = 4_000
@@ -94,7 +94,7 @@ def _show_head(request: PageRequest, turn: TurnSteps, names: Mapping[int, str]) 
             "Where", name_lane(turn.chat, names), href=build_url(TURNS_PATH, {**since, "chat": turn.chat})
         ),
         show_figure(
-            "Thinking", "on" if turn.thinking else "off", note=f"for: {cut(turn.thinking_why) or 'unknown'}"
+            "Thinking", "on" if turn.thinking else "off", note=f"for: {cut(turn.thinking_why) or UNKNOWN}"
         ),
         show_figure(
             "Endpoint", endpoint, note=f"for: {cut(turn.endpoint_why)}" if turn.endpoint_why else None
@@ -119,7 +119,7 @@ def _show_head(request: PageRequest, turn: TurnSteps, names: Mapping[int, str]) 
 
 
 def _format_optional(seconds: float | None) -> str:
-    return "unknown" if seconds is None else f"{format_seconds(seconds)} s"
+    return UNKNOWN if seconds is None else f"{format_seconds(seconds)} s"
 
 
 def _ask_for_reason(request: PageRequest, turn: TurnSteps) -> h.Node:

@@ -6,7 +6,15 @@ from collections.abc import Callable, Mapping
 import htpy as h
 
 from bot.admin.components import change_query, cut, show_nothing
-from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell, export_table, show_table
+from bot.admin.data_table import (
+    Cell,
+    DataTable,
+    TableColumn,
+    build_count_cell,
+    build_seconds_cell,
+    export_table,
+    show_table,
+)
 from bot.admin.filter_form import select_field, show_filter_form
 from bot.admin.filters import Filters, parse_filters
 from bot.admin.keyset_pages import PAGE_ROWS, Cursor, KeysetPage, parse_cursor, show_pager
@@ -15,6 +23,7 @@ from bot.admin.page_request import Download, PageRequest, Screen, ScreenPage
 from bot.db.people import people
 from bot.db.people.page_sessions import ADMIN_PATH
 from bot.db.usage.call_filters import ANY_FAILURE, NOT_ENDED, UNKNOWN_REFUSAL, UnknownCount
+from bot.db.usage.rankings import RankedTurn
 from bot.db.usage.recent_names import list_recent_names
 from bot.db.usage.turn_list import (
     MAX_EXAMINED,
@@ -26,8 +35,8 @@ from bot.db.usage.turn_list import (
 )
 from bot.db.usage.usage_sums import Scope
 from bot.errors import QuestionRefused
+from bot.usage.figures import EMPTY_CELL, UNKNOWN
 from bot.usage.query_args import parse_choice
-from bot.usage.rankings import format_turn_tokens
 from bot.usage.refusals import REFUSAL_LABELS
 from bot.usage.report import format_local
 
@@ -205,9 +214,8 @@ def _describe_nothing(request: PageRequest, selection: TurnSelection, page: Turn
 def _build_row(request: PageRequest, turn: ListedTurn, names: Mapping[int, str]) -> tuple[Cell, ...]:
     sums = turn.sums
     received_at = format_local(sums.received_at, str(request.zone))
-    thinking = f"{'on' if sums.thinking else 'off'}: {turn.thinking_why or 'unknown'}"
+    thinking = f"{'on' if sums.thinking else 'off'}: {turn.thinking_why or UNKNOWN}"
     ending = sums.ending or turn.state
-    token_texts = format_turn_tokens(sums)
     href = f"{ADMIN_PATH}/turn/{sums.turn}"
     return (
         Cell(received_at, href=href),
@@ -216,12 +224,12 @@ def _build_row(request: PageRequest, turn: ListedTurn, names: Mapping[int, str])
         _ending_cell(request, ending),
         Cell(cut(thinking)),
         Cell(turn.steps),
-        _count_cell(token_texts[3], sums.canvases),
-        _count_cell(token_texts[0], sums.input),
-        _count_cell(token_texts[2], sums.output),
+        _sum_cell(sums, sums.canvases),
+        _sum_cell(sums, sums.input),
+        _sum_cell(sums, sums.output),
         build_seconds_cell(sums.waited),
         build_seconds_cell(sums.seconds),
-        Cell(turn.verdict or "", turn.verdict or "–"),
+        Cell(turn.verdict or "", turn.verdict or EMPTY_CELL),
         Cell(sums.turn, str(sums.turn), href),
     )
 
@@ -237,12 +245,11 @@ def _ending_cell(request: PageRequest, ending: str) -> Cell:
     return Cell(ENDINGS[ending], href=_narrow(request, "ending", ending))
 
 
-def _count_cell(text: str, count: int | None) -> Cell:
-    """A sum; where calls did not report theirs it is exported as it is shown: `≥ 300`, or unknown."""
-    digits = text.replace(",", "")
-    if digits.isdecimal():
-        return Cell(int(digits))
-    return Cell(None if count is None else text)
+def _sum_cell(sums: RankedTurn, count: int | None) -> Cell:
+    """A sum over the turn's calls."""
+    if not sums.calls:
+        return Cell(0)
+    return build_count_cell(count, is_complete=sums.counted)
 
 
 SCREEN = Screen("turns", "Turns", 3, {"": show_turns})

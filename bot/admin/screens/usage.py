@@ -6,7 +6,7 @@ from dataclasses import replace
 import htpy as h
 
 from bot.admin.column_chart import Column, draw_columns
-from bot.admin.components import UNKNOWN, change_query, show_nothing, show_section
+from bot.admin.components import change_query, show_nothing, show_section
 from bot.admin.data_table import Cell, DataTable, export_table, show_table, sort_table
 from bot.admin.filter_form import show_filter_form
 from bot.admin.filters import Filters, parse_filters
@@ -22,6 +22,7 @@ from bot.admin.usage_figures import (
 from bot.admin.usage_tables import build_group_table, build_time_table, choose_time_unit, fill_times
 from bot.db.people import people
 from bot.db.usage.recent_names import list_recent_names
+from bot.usage.figures import format_share
 from bot.usage.histogram import MAX_RELATIVE_ERROR
 from bot.usage.queries import load_sums_in, load_tool_report
 from bot.usage.query_args import parse_choice
@@ -46,7 +47,7 @@ TABLES: Mapping[Grouping, str] = {
 }
 DEFAULT_TABLE: Grouping = "user"
 _PERCENTILE_NOTES: Mapping[PercentileMethod | None, str] = {
-    "buckets": f" p50 and p95 are within {100 * MAX_RELATIVE_ERROR:.1f} % of the true ones.",
+    "buckets": f" p50 and p95 are within {format_share(MAX_RELATIVE_ERROR, 1)} of the true ones.",
     "sample": f" Of so many turns, p50 and p95 are those of a random sample of about {SAMPLED_TURNS:,}.",
 }
 
@@ -146,7 +147,7 @@ def _show_chart(report: UsageReport) -> h.Element:
 def _build_column(group: ReportGroup) -> Column:
     canvases = Cell(0) if group.calls is None else show_canvases(group.calls)
     turns = 0 if group.turns is None else group.turns.turns
-    shown = UNKNOWN if canvases.value is None else canvases.text or canvases.value
+    shown = canvases.text or canvases.value
     value = None if canvases.value is None else float(canvases.value)
     return Column(group.label[5:], f"{group.label}: canvases: {shown}, turns: {turns:,}", value, turns)
 

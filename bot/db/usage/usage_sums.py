@@ -117,6 +117,11 @@ class CallSums:
     cancelled: int
     failed: int
 
+    @property
+    def seconds_per_canvas(self) -> float | None:
+        """How long a canvas takes, over the `timed` calls; None if there is none."""
+        return self.timed_seconds / self.timed_canvases if self.timed_canvases else None
+
 
 @dataclass(frozen=True, slots=True)
 class TurnCounts:

@@ -19,7 +19,7 @@ from bot.db.usage.turn_steps import CallStep, TurnSteps
 from bot.db.usage.verdict_sums import VerdictSums
 from bot.domain import EndpointRole
 from bot.translations.translator import Translator, translatable
-from bot.usage.tables import EMPTY_CELL, UNKNOWN
+from bot.usage.figures import EMPTY_CELL, UNKNOWN
 from bot.usage.thinking_report import count_endings
 
 MAX_LINE_CHARS = 35  # a phone shows a line of this length without wrapping it
@@ -176,12 +176,10 @@ def _format_total_turns(all_sums: Iterable[ThinkingSums]) -> str:
 
 
 def _format_known_canvases(all_sums: Sequence[ThinkingSums]) -> str:
-    canvases = abbreviate_count(sum(sums.canvases for sums in all_sums))
     if not any(sums.counted for sums in all_sums) and any(sums.calls for sums in all_sums):
         return "?"
-    if any(sums.counted < sums.calls or sums.partial for sums in all_sums):
-        return f"≥{canvases}"
-    return canvases
+    is_complete = not any(sums.counted < sums.calls or sums.partial for sums in all_sums)
+    return abbreviate_count(sum(sums.canvases for sums in all_sums), is_complete=is_complete)
 
 
 def _format_answered_share(all_sums: Sequence[ThinkingSums]) -> str:
@@ -243,13 +241,9 @@ def _format_tokens(translate: Translator, sums: SpendingSums) -> str:
 
 
 def _format_count(number: int | None, sums: SpendingSums) -> str:
-    if number is None and sums.calls:
-        return UNKNOWN
     if number is None:
-        return "0"
-    if sums.is_complete:
-        return abbreviate_count(number)
-    return f"≥{abbreviate_count(number)}"
+        return UNKNOWN if sums.calls else "0"
+    return abbreviate_count(number, is_complete=sums.is_complete)
 
 
 def format_details(translate: Translator, turn: TurnSteps) -> str:
@@ -378,8 +372,10 @@ def _format_models(translate: Translator, turn: TurnSteps, calls: Iterable[CallS
         yield translate("Endpoint: {endpoint}, {reason}", endpoint=endpoint, reason=turn.endpoint_why)
 
 
-def abbreviate_count(number: int) -> str:
+def abbreviate_count(number: int, *, is_complete: bool = True) -> str:
     """Shorten a count to four characters: 999, 1.2k, 12k. Rounded down, so that "at least" stays true."""
+    if not is_complete:
+        return f"≥{abbreviate_count(number)}"
     for size, suffix in ((1_000_000_000, "G"), (1_000_000, "M"), (1000, "k")):
         if number >= 10 * size:
             return f"{number // size}{suffix}"
