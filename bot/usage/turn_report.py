@@ -167,15 +167,13 @@ def _format_tokens(call: CallStep) -> str:
     if call.prompt_tokens is None and call.completion_tokens is None:
         return f"tokens unknown: {escape_for_terminal(call.usage_missing or 'the server did not tell')}"
     inputs = f"{format_count(call.prompt_tokens)} in, {format_count(call.cached_tokens)} cached"
-    output = format_count(call.completion_tokens)
+    is_complete = not call.usage_partial
+    output = format_count(call.completion_tokens, is_complete=is_complete)
     if not costs_canvases(call.purpose):
         return f"{inputs}, {output} out"
-    prefix = ""
-    if call.usage_partial:
-        prefix = "≥ "
-    reasoning = format_count(call.reasoning_tokens)
-    canvases = format_canvases(call.canvases, prefix)
-    return f"{inputs}, {prefix}{output} out, {prefix}{reasoning} of them thought, {canvases}"
+    reasoning = format_count(call.reasoning_tokens, is_complete=is_complete)
+    canvases = format_canvases(call.canvases, "" if is_complete else "≥ ")
+    return f"{inputs}, {output} out, {reasoning} of them thought, {canvases}"
 
 
 def _tool_events(tool: ToolStep) -> Iterator[tuple[float, str]]:

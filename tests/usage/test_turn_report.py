@@ -91,6 +91,8 @@ def test_what_is_not_known_of_a_call_is_said_to_be_unknown():
     assert "≥ 200 out, ≥ 90 of them thought, ≥ 1 canvas (estimated)" in "\n".join(
         render(replace(TURN, calls=(cut,)))
     )
+    uncounted = replace(cut, reasoning_tokens=None)
+    assert "≥ 200 out, unknown of them thought" in "\n".join(render(replace(TURN, calls=(uncounted,))))
     read = replace(CALL, purpose="decision", completion_tokens=4)
     assert "1,000 in, 250 cached, 4 out" in "\n".join(render(replace(TURN, calls=(read,))))
 
