@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Text, case, cast, func, literal_column
+from sqlalchemy import ColumnElement, Text, and_, case, cast, func, literal_column
 
 from bot.canvases import CANVAS_TOKENS, TYPED_READ_PURPOSES
 from bot.db.tables import model_calls, turns
@@ -18,6 +18,11 @@ CANVASES: Final = (_call.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKE
 IS_TYPED_READ: Final = _call.purpose.in_(TYPED_READ_PURPOSES)
 CANVAS_COST: Final = case((~IS_TYPED_READ, CANVASES))
 """The canvases of a call; NULL where they are unknown, or it costs none."""
+
+IS_COUNTED: Final = and_(
+    _call.prompt_tokens.is_not(None), _call.completion_tokens.is_not(None), ~_call.usage_partial
+)
+"""The server told the input and the whole output of a call."""
 
 
 def sum_known(column: ColumnElement[Any]) -> ColumnElement[Any]:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Select, Subquery, and_, case, func, select
+from sqlalchemy import ColumnElement, Select, Subquery, case, func, select
 
 from bot.db.tables import accounts, model_calls, tool_calls, turns
 from bot.db.transaction import Transaction
-from bot.db.usage.ledger_columns import CANVAS_COST
+from bot.db.usage.ledger_columns import CANVAS_COST, IS_COUNTED, count_when
 from bot.db.usage.scope_filters import build_call_filter, build_turn_filter, build_turnless_call_filter
 from bot.db.usage.turn_steps import CALL_COLUMNS, CallStep
 from bot.db.usage.usage_sums import Scope
@@ -164,9 +164,6 @@ def _build_turn_sort(sort: Sort, call_sums: Subquery) -> ColumnElement[Any]:
 
 def _select_turns(ids: Sequence[int]) -> Select[Any]:
     """These turns with the sums of all their calls; columns in the order of the fields of RankedTurn."""
-    is_counted = and_(
-        _call.prompt_tokens.is_not(None), _call.completion_tokens.is_not(None), _call.usage_partial.is_(False)
-    )
     call_count = func.count(_call.id)
     tool_count = select(func.count()).where(tool_calls.c.turn == _turn.id).scalar_subquery()
     columns: tuple[ColumnElement[Any], ...] = (
@@ -182,7 +179,7 @@ def _select_turns(ids: Sequence[int]) -> Select[Any]:
         func.sum(_call.completion_tokens),
         func.sum(_call.reasoning_tokens),
         func.sum(CANVAS_COST),
-        func.count(case((is_counted, 1))) == call_count,
+        count_when(IS_COUNTED) == call_count,
         func.count(_call.cached_tokens) == call_count,
         tool_count,
         _account.lane_wait + _account.seat_wait,

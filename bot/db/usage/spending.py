@@ -6,26 +6,21 @@ Only reads; bot.db.conversations.calls writes the rows. Functions work inside th
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, and_, case, func, or_, select
+from sqlalchemy import ColumnElement, and_, func, or_, select
 
 from bot.db.tables import accounts, groups, model_calls, people, turns
 from bot.db.transaction import Transaction
-from bot.db.usage.ledger_columns import CANVAS_COST
+from bot.db.usage.ledger_columns import CANVAS_COST, IS_COUNTED, count_when
 from bot.db.usage.scope_filters import build_turn_filter
 from bot.db.usage.usage_sums import Scope
 from bot.domain import Lane
 
-_IS_PARTLY_UNKNOWN = or_(
-    model_calls.c.prompt_tokens.is_(None),
-    model_calls.c.completion_tokens.is_(None),
-    model_calls.c.usage_partial.is_(True),
-)
 _CALL_SUM_COLUMNS = (
     func.count(model_calls.c.id).label("calls"),
     func.sum(model_calls.c.prompt_tokens).label("inputs"),
     func.sum(model_calls.c.completion_tokens).label("outputs"),
     func.sum(CANVAS_COST).label("canvases"),
-    func.sum(case((_IS_PARTLY_UNKNOWN, 1), else_=0)).label("gaps"),
+    count_when(~IS_COUNTED).label("gaps"),
 )
 _TURN_SECONDS = func.coalesce(accounts.c.whole, turns.c.ended_at - turns.c.received_at)
 _TURN_SUM_COLUMNS = (func.count(turns.c.id), func.coalesce(func.sum(_TURN_SECONDS), 0.0))

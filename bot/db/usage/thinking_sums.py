@@ -3,39 +3,39 @@
 A turn belongs where it was decided to begin, also if a failing call or an endless thought switched it later.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import and_, case, func, select
+from sqlalchemy import ColumnElement, and_, case, func, select
 
 from bot.db.tables import accounts, model_calls, turns
 from bot.db.transaction import Transaction
-from bot.db.usage.ledger_columns import CANVAS_COST, IS_TYPED_READ, sum_known
+from bot.db.usage.call_filters import IS_PARTLY_COUNTED
+from bot.db.usage.ledger_columns import CANVAS_COST, IS_TYPED_READ, count_when, sum_known
 from bot.db.usage.scope_filters import build_calling_turn_filter
 from bot.db.usage.usage_sums import Scope
 
 _call = model_calls.c
 _turn = turns.c
-_IS_PARTLY_COUNTED = and_(_call.usage_partial, _call.completion_tokens.is_not(None))
 _SECONDS = func.coalesce(accounts.c.whole, _turn.ended_at - _turn.received_at)
 _TURN_SUMS = (
-    func.count(),
-    func.count(case((_turn.state == "replaced", 1))),
-    func.count(_SECONDS),
-    func.coalesce(func.sum(_SECONDS), 0.0),
+    func.count().label("turns"),
+    count_when(_turn.state == "replaced").label("replaced"),
+    func.count(_SECONDS).label("timed"),
+    func.coalesce(func.sum(_SECONDS), 0.0).label("seconds"),
 )
-_CALL_SUMS = (
-    func.count(case((~IS_TYPED_READ, 1))),
-    func.count(case((~IS_TYPED_READ, _call.completion_tokens))),
-    func.count(case((and_(~IS_TYPED_READ, _IS_PARTLY_COUNTED), 1))),
-    sum_known(CANVAS_COST),
-    func.coalesce(func.sum(_call.reasoning_tokens), 0),
-    func.count(case((and_(~IS_TYPED_READ, _call.reasoning_tokens.is_(None)), 1))),
-    func.count(case((IS_TYPED_READ, 1))),
-    func.coalesce(func.sum(case((IS_TYPED_READ, _call.ended_at - _call.created_at))), 0.0),
-)
-_NO_CALLS = (0, 0, 0, 0, 0, 0, 0, 0.0)
+_CALL_SUMS: Mapping[str, ColumnElement[Any]] = {
+    "calls": count_when(~IS_TYPED_READ),
+    "counted": func.count(case((~IS_TYPED_READ, _call.completion_tokens))),
+    "partial": count_when(and_(~IS_TYPED_READ, IS_PARTLY_COUNTED)),
+    "canvases": sum_known(CANVAS_COST),
+    "thought_tokens": sum_known(_call.reasoning_tokens),
+    "unknown_thoughts": count_when(and_(~IS_TYPED_READ, _call.reasoning_tokens.is_(None))),
+    "reads": count_when(IS_TYPED_READ),
+    "read_seconds": func.coalesce(func.sum(case((IS_TYPED_READ, _call.ended_at - _call.created_at))), 0.0),
+}
+_NO_CALLS = dict.fromkeys(_CALL_SUMS, 0) | {"read_seconds": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +73,21 @@ async def sum_by_thinking(tx: Transaction, scope: Scope) -> list[ThinkingSums]:
     turn_query = turn_query.where(*conditions).group_by(_turn.thinking, _turn.ending)
     turn_rows = (await tx.execute(turn_query)).all()
     turns_with_calls = turns.join(model_calls, _call.turn == _turn.id)
-    call_query = select(_turn.thinking, *_CALL_SUMS).select_from(turns_with_calls)
+    call_query = select(_turn.thinking, *_CALL_SUMS.values()).select_from(turns_with_calls)
     call_rows = await tx.execute(call_query.where(*conditions).group_by(_turn.thinking))
-    calls_by_thinking = {row[0]: tuple(row[1:]) for row in call_rows}
+    calls_by_thinking = {row[0]: dict(zip(_CALL_SUMS, row[1:], strict=True)) for row in call_rows}
     all_sums = []
     for thinking in (True, False):
-        rows = [tuple(row) for row in turn_rows if row.thinking == thinking]
+        rows = [row for row in turn_rows if row.thinking == thinking]  # one for each ending
         if rows:
-            call_sums = calls_by_thinking.get(thinking, _NO_CALLS)
-            all_sums.append(_build_sums(rows, call_sums))
+            sums = ThinkingSums(
+                thinking=thinking,
+                turns=sum(row.turns for row in rows),
+                endings={row.ending: row.turns for row in rows},
+                replaced=sum(row.replaced for row in rows),
+                timed=sum(row.timed for row in rows),
+                seconds=sum(row.seconds for row in rows),
+                **calls_by_thinking.get(thinking, _NO_CALLS),
+            )
+            all_sums.append(sums)
     return all_sums
-
-
-def _build_sums(turn_rows: Sequence[tuple[Any, ...]], call_sums: tuple[Any, ...]) -> ThinkingSums:
-    """`turn_rows`: one for each ending, of turns that thought or of those that did not."""
-    endings = {ending: count for _, ending, count, *_ in turn_rows}
-    replaced, timed, seconds = (sum(row[column] for row in turn_rows) for column in (3, 4, 5))
-    return ThinkingSums(turn_rows[0][0], sum(endings.values()), endings, replaced, timed, seconds, *call_sums)

@@ -6,7 +6,7 @@ from sqlalchemy import case, func, select
 
 from bot.db.tables import model_calls
 from bot.db.transaction import Transaction
-from bot.db.usage.ledger_columns import CANVASES
+from bot.db.usage.ledger_columns import CANVASES, sum_known
 from bot.domain import BRAKE_FINISH_REASON
 
 MAX_THOUGHTS = 50
@@ -37,10 +37,10 @@ _RECENT_THOUGHTS = (
     .subquery()
 )
 _SELECT_SUMS = select(
-    func.count(),
-    func.coalesce(func.sum(_RECENT_THOUGHTS.c.tokens), 0),
-    func.coalesce(func.sum(_RECENT_THOUGHTS.c.canvases), 0),
-    func.coalesce(func.sum(_RECENT_THOUGHTS.c.seconds), 0.0),
+    func.count().label("count"),
+    sum_known(_RECENT_THOUGHTS.c.tokens).label("tokens"),
+    sum_known(_RECENT_THOUGHTS.c.canvases).label("canvases"),
+    func.coalesce(func.sum(_RECENT_THOUGHTS.c.seconds), 0.0).label("seconds"),
 )
 
 
@@ -56,5 +56,4 @@ class ThoughtSums:
 
 async def sum_recent_thoughts(tx: Transaction) -> ThoughtSums:
     """The sums over the newest calls that thought, of which the server told how long."""
-    count, tokens, canvases, seconds = (await tx.execute(_SELECT_SUMS)).one()
-    return ThoughtSums(count, tokens, canvases, seconds)
+    return ThoughtSums(**(await tx.execute(_SELECT_SUMS)).one()._asdict())
