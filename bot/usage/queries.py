@@ -13,19 +13,15 @@ from bot.db.transaction import Transaction
 from bot.db.usage import counter_readings, report_sums, tool_sums
 from bot.db.usage.thinking_sums import ThinkingSums, sum_by_thinking
 from bot.db.usage.usage_sums import (
-    ApprovalSums,
     BreakdownColumn,
     CallSums,
     GroupBy,
     GroupKey,
     RetrySums,
     Scope,
-    ServerSums,
-    ToolSums,
     TurnCounts,
-    TurnSums,
 )
-from bot.db.usage.verdict_sums import VerdictSums, sum_verdicts
+from bot.db.usage.verdict_sums import sum_verdicts
 from bot.domain import DAY_SECONDS
 from bot.usage.histogram import MIN_SECONDS, bucket_number
 from bot.usage.report import (
@@ -46,30 +42,12 @@ MAX_EXACT_TOOL_CALLS = 50_000  # whose seconds are read one by one, in some 0.2 
 
 
 @dataclass(frozen=True, slots=True)
-class _CallRows:
-    calls: Sequence[CallSums]
-    retries: Sequence[RetrySums]
-
-
-@dataclass(frozen=True, slots=True)
 class _DurationRows:
     """Durations by group, those of everything together, and how they are known."""
 
     by_group: Durations = field(default_factory=dict)
     total: Durations = field(default_factory=dict)
     percentile_method: PercentileMethod | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _TurnRows:
-    turns: Sequence[TurnSums]
-    tools: Sequence[ToolSums]
-    approvals: Sequence[ApprovalSums]
-    thinking: Sequence[ThinkingSums]
-    verdicts: Sequence[VerdictSums]
-    all_verdicts: Sequence[VerdictSums]
-    server: ServerSums | None
-    durations: _DurationRows
 
 
 async def load_report(database: Database, query: ReportQuery) -> UsageReport:
@@ -83,15 +61,16 @@ async def load_report(database: Database, query: ReportQuery) -> UsageReport:
             return await load(tx)
 
     async with asyncio.TaskGroup() as tasks:
-        calls = tasks.create_task(in_own_transaction(partial(_load_call_rows, query=query)))
-        turns = tasks.create_task(in_own_transaction(partial(_load_turn_rows, query=query)))
-    return _build_report(query, calls.result(), turns.result())
+        of_calls = tasks.create_task(in_own_transaction(partial(_load_call_sums, query=query)))
+        of_turns = tasks.create_task(in_own_transaction(partial(_load_turn_sums, query=query)))
+    calls, retries = of_calls.result()
+    return build_report(query, replace(of_turns.result(), calls=calls, retries=retries))
 
 
 async def load_report_in(tx: Transaction, query: ReportQuery) -> UsageReport:
     """The same inside a transaction, one statement after the other; for small scopes."""
-    call_rows = await _load_call_rows(tx, query)
-    return _build_report(query, call_rows, await _load_turn_rows(tx, query))
+    calls, retries = await _load_call_sums(tx, query)
+    return build_report(query, replace(await _load_turn_sums(tx, query), calls=calls, retries=retries))
 
 
 async def load_tool_report(tx: Transaction, scope: Scope) -> UsageReport:
@@ -134,37 +113,22 @@ async def load_sums_in(
     return build_report(query, sums)
 
 
-def _build_report(query: ReportQuery, call_rows: _CallRows, turn_rows: _TurnRows) -> UsageReport:
-    sums = ReportSums(
-        calls=call_rows.calls,
-        retries=call_rows.retries,
-        turns=turn_rows.turns,
-        tools=turn_rows.tools,
-        server=turn_rows.server,
-        durations=turn_rows.durations.by_group,
-        total_durations=turn_rows.durations.total,
-        percentile_method=turn_rows.durations.percentile_method,
-        approvals=turn_rows.approvals,
-        thinking=turn_rows.thinking,
-        verdicts=turn_rows.verdicts,
-        all_verdicts=turn_rows.all_verdicts,
-    )
-    return build_report(query, sums)
-
-
 def _turn_grouping(grouping: Grouping | None) -> GroupBy | None:
     if grouping == "tool":
         return None
     return grouping
 
 
-async def _load_call_rows(tx: Transaction, query: ReportQuery) -> _CallRows:
+async def _load_call_sums(
+    tx: Transaction, query: ReportQuery
+) -> tuple[Sequence[CallSums], Sequence[RetrySums]]:
     group = _turn_grouping(query.by)
     calls = await report_sums.sum_calls(tx, query.scope, group)
-    return _CallRows(calls, await report_sums.sum_retries(tx, query.scope, group))
+    return calls, await report_sums.sum_retries(tx, query.scope, group)
 
 
-async def _load_turn_rows(tx: Transaction, query: ReportQuery) -> _TurnRows:
+async def _load_turn_sums(tx: Transaction, query: ReportQuery) -> ReportSums:
+    """All but the sums of calls."""
     scope = query.scope
     turns = await report_sums.sum_turns(tx, scope, _turn_grouping(query.by))
     tools = await tool_sums.sum_tool_calls(tx, scope, query.by)
@@ -178,7 +142,20 @@ async def _load_turn_rows(tx: Transaction, query: ReportQuery) -> _TurnRows:
     verdicts = await sum_verdicts(tx, scope, query.by)
     all_verdicts = await sum_verdicts(tx, scope, None)
     durations = await _load_durations(tx, query, turns, INTERVAL_COLUMNS)
-    return _TurnRows(turns, tools, approvals, thinking, verdicts, all_verdicts, server, durations)
+    return ReportSums(
+        calls=(),
+        retries=(),
+        turns=turns,
+        tools=tools,
+        server=server,
+        durations=durations.by_group,
+        total_durations=durations.total,
+        percentile_method=durations.percentile_method,
+        approvals=approvals,
+        thinking=thinking,
+        verdicts=verdicts,
+        all_verdicts=all_verdicts,
+    )
 
 
 async def _load_durations(
