@@ -7,11 +7,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import ColumnElement, RowMapping, and_, case, func, insert, or_, select
+from sqlalchemy import ColumnElement, RowMapping, and_, func, insert, or_, select
 
 from bot.db.tables import model_calls, readings
 from bot.db.transaction import Transaction
-from bot.db.usage.ledger_columns import IS_TYPED_READ
+from bot.db.usage.ledger_columns import IS_TYPED_READ, count_when, sum_known, sum_when
 from bot.db.usage.scope_filters import build_time_filter
 from bot.db.usage.usage_sums import Scope, ServerSums
 from bot.domain import BRAKE_FINISH_REASON, MAX_TURN_SECONDS
@@ -90,18 +90,18 @@ async def sum_own_calls(
     is_counted = model_calls.c.completion_tokens.is_not(None)
     lacks_cached = and_(is_counted, model_calls.c.cached_tokens.is_(None))
     query = select(
-        _sum_where(~IS_TYPED_READ, model_calls.c.prompt_tokens).label("prompt"),
-        _sum_where(~IS_TYPED_READ, model_calls.c.cached_tokens).label("cached"),
-        _sum_where(~IS_TYPED_READ, model_calls.c.completion_tokens).label("generated"),
-        _sum_where(and_(~IS_TYPED_READ, by_server)).label("requests"),
-        _sum_where(and_(~IS_TYPED_READ, ~by_server)).label("aborted"),
-        _sum_where(and_(~IS_TYPED_READ, by_server, ~is_counted)).label("uncounted"),
-        _sum_where(and_(IS_TYPED_READ, model_calls.c.outcome == "ok")).label("decisions"),
-        _sum_where(and_(~IS_TYPED_READ, lacks_cached)).label("without_cached"),
+        sum_when(~IS_TYPED_READ, model_calls.c.prompt_tokens).label("prompt"),
+        sum_when(~IS_TYPED_READ, model_calls.c.cached_tokens).label("cached"),
+        sum_when(~IS_TYPED_READ, model_calls.c.completion_tokens).label("generated"),
+        count_when(and_(~IS_TYPED_READ, by_server)).label("requests"),
+        count_when(and_(~IS_TYPED_READ, ~by_server)).label("aborted"),
+        count_when(and_(~IS_TYPED_READ, by_server, ~is_counted)).label("uncounted"),
+        count_when(and_(IS_TYPED_READ, model_calls.c.outcome == "ok")).label("decisions"),
+        count_when(and_(~IS_TYPED_READ, lacks_cached)).label("without_cached"),
     ).where(_is_recent(endpoint, since), model_calls.c.ended_at > since, model_calls.c.ended_at <= until)
     sums = (await tx.execute(query)).one()
     still_ran = or_(model_calls.c.outcome.is_(None), model_calls.c.ended_at > until)
-    unknown = select(func.coalesce(func.sum(_MAX_PROMPT_TOKENS + max_reply_tokens), 0)).where(
+    unknown = select(sum_known(_MAX_PROMPT_TOKENS + max_reply_tokens)).where(
         _is_recent(endpoint, since),
         model_calls.c.created_at <= until,
         or_(model_calls.c.ended_at > since, still_ran),
@@ -153,7 +153,7 @@ async def store(tx: Transaction, reading: CounterReading) -> None:
 
 async def sum_gaps(tx: Transaction, endpoint: str) -> int:
     """The sum of all gaps in tokens; what a running call shifts from one reading to the next cancels out."""
-    query = select(func.coalesce(func.sum(readings.c.gap), 0)).where(readings.c.endpoint == endpoint)
+    query = select(sum_known(readings.c.gap)).where(readings.c.endpoint == endpoint)
     return int((await tx.execute(query)).scalar_one())
 
 
@@ -191,8 +191,3 @@ _MAX_PROMPT_TOKENS = (
     + func.coalesce(model_calls.c.chars_history, 0)
     + model_calls.c.images * _MAX_IMAGE_TOKENS
 )
-
-
-def _sum_where(condition: ColumnElement[bool], column: ColumnElement[int] | int = 1) -> ColumnElement[int]:
-    """The sum of a column over the rows that meet a condition; without a column, their number."""
-    return func.coalesce(func.sum(case((condition, column))), 0)

@@ -35,6 +35,11 @@ def sum_when(condition: ColumnElement[bool], column: ColumnElement[Any]) -> Colu
     return sum_known(case((condition, column)))
 
 
+def sum_seconds(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The sum of the seconds that are known, 0.0 if none are."""
+    return func.coalesce(func.sum(column), 0.0)
+
+
 def count_when(condition: ColumnElement[bool]) -> ColumnElement[Any]:
     """How many rows there are of which `condition` is true."""
     return func.count(case((condition, 1)))

@@ -38,6 +38,7 @@ from bot.db.usage.ledger_columns import (
     count_when,
     join_person_and_model,
     sum_known,
+    sum_seconds,
     sum_when,
 )
 from bot.db.usage.local_days import build_time_column
@@ -108,7 +109,6 @@ _ODD_SUMS: Mapping[str, ColumnElement[Any]] = {
     "untimed_seconds": sum_when(_IS_UNTIMED, _SEAT_SECONDS),
 }
 _NO_ODD_SUMS = dict.fromkeys(_ODD_SUMS, 0)
-_IS_SETTLED = case((_account.turn.is_not(None), 1))
 _TURN_COUNTS: Mapping[str, ColumnElement[Any]] = {
     "turns": func.count(),
     "failed": count_when(IS_FAILED_TURN),
@@ -116,12 +116,12 @@ _TURN_COUNTS: Mapping[str, ColumnElement[Any]] = {
 }
 _TURN_SUMS: Mapping[str, ColumnElement[Any]] = {
     **_TURN_COUNTS,
-    "thinking": func.count(case((_turn.thinking, 1))),
-    "empty": func.count(case((_turn.ending == "empty", 1))),
-    "cut": func.count(case((_turn.ending == "cut", 1))),
+    "thinking": count_when(_turn.thinking),
+    "empty": count_when(_turn.ending == "empty"),
+    "cut": count_when(_turn.ending == "cut"),
     "answered": count_when(_turn.ending.in_(ANSWERED_ENDINGS)),
-    "thinking_settled": func.count(case((_turn.thinking, _IS_SETTLED))),
-    "thinking_seconds": func.coalesce(func.sum(case((_turn.thinking, _account.whole))), 0.0),
+    "thinking_settled": count_when(and_(_turn.thinking, _account.turn.is_not(None))),
+    "thinking_seconds": sum_seconds(case((_turn.thinking, _account.whole))),
 }
 _THINKING_CALL_SUMS: Mapping[str, ColumnElement[Any]] = {
     "thinking_calls": func.count(),
@@ -287,7 +287,7 @@ async def sum_turns(tx: Transaction, scope: Scope, group: GroupBy | None) -> lis
     """Turns by group; by what is only a call's, such as `model`, there is one group (key None)."""
     key = get_turn_group_column(scope, group, literal(None))
     turn_group = group if group in TURN_GROUPS else None
-    seconds = (func.coalesce(func.sum(column), 0.0) for column in _BREAKDOWN_COLUMNS)
+    seconds = map(sum_seconds, _BREAKDOWN_COLUMNS)
     rows = await _load_rows(tx, _select_turns(scope, key, [*_TURN_SUMS.values(), *seconds]), turn_group, None)
     call_rows = await _load_rows(tx, _select_thinking_calls(scope, key), turn_group, None)
     calls_by_key = _name_sums(_THINKING_CALL_SUMS, call_rows)

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, and_, func, or_, select
 
 from bot.db.tables import accounts, groups, model_calls, people, turns
 from bot.db.transaction import Transaction
-from bot.db.usage.ledger_columns import CANVAS_COST, IS_COUNTED, count_when
+from bot.db.usage.ledger_columns import CANVAS_COST, IS_COUNTED, count_when, sum_seconds
 from bot.db.usage.scope_filters import build_turn_filter
 from bot.db.usage.usage_sums import Scope
 from bot.domain import Lane
@@ -23,7 +23,7 @@ _CALL_SUM_COLUMNS = (
     count_when(~IS_COUNTED).label("gaps"),
 )
 _TURN_SECONDS = func.coalesce(accounts.c.whole, turns.c.ended_at - turns.c.received_at)
-_TURN_SUM_COLUMNS = (func.count(turns.c.id), func.coalesce(func.sum(_TURN_SECONDS), 0.0))
+_TURN_SUM_COLUMNS = (func.count(turns.c.id), sum_seconds(_TURN_SECONDS))
 _TURNS_WITH_ACCOUNTS = turns.outerjoin(accounts, accounts.c.turn == turns.c.id)
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, and_, case, func, select
 from bot.db.tables import accounts, model_calls, turns
 from bot.db.transaction import Transaction
 from bot.db.usage.call_filters import IS_PARTLY_COUNTED
-from bot.db.usage.ledger_columns import CANVAS_COST, IS_TYPED_READ, count_when, sum_known
+from bot.db.usage.ledger_columns import CANVAS_COST, IS_TYPED_READ, count_when, sum_known, sum_seconds
 from bot.db.usage.scope_filters import build_calling_turn_filter
 from bot.db.usage.usage_sums import Scope
 
@@ -23,7 +23,7 @@ _TURN_SUMS = (
     func.count().label("turns"),
     count_when(_turn.state == "replaced").label("replaced"),
     func.count(_SECONDS).label("timed"),
-    func.coalesce(func.sum(_SECONDS), 0.0).label("seconds"),
+    sum_seconds(_SECONDS).label("seconds"),
 )
 _CALL_SUMS: Mapping[str, ColumnElement[Any]] = {
     "calls": count_when(~IS_TYPED_READ),
@@ -33,7 +33,7 @@ _CALL_SUMS: Mapping[str, ColumnElement[Any]] = {
     "thought_tokens": sum_known(_call.reasoning_tokens),
     "unknown_thoughts": count_when(and_(~IS_TYPED_READ, _call.reasoning_tokens.is_(None))),
     "reads": count_when(IS_TYPED_READ),
-    "read_seconds": func.coalesce(func.sum(case((IS_TYPED_READ, _call.ended_at - _call.created_at))), 0.0),
+    "read_seconds": sum_seconds(case((IS_TYPED_READ, _call.ended_at - _call.created_at))),
 }
 _NO_CALLS = dict.fromkeys(_CALL_SUMS, 0) | {"read_seconds": 0.0}
 

@@ -6,7 +6,7 @@ from sqlalchemy import case, func, select
 
 from bot.db.tables import model_calls
 from bot.db.transaction import Transaction
-from bot.db.usage.ledger_columns import CANVASES, sum_known
+from bot.db.usage.ledger_columns import CANVASES, sum_known, sum_seconds
 from bot.domain import BRAKE_FINISH_REASON
 
 MAX_THOUGHTS = 50
@@ -40,7 +40,7 @@ _SELECT_SUMS = select(
     func.count().label("count"),
     sum_known(_RECENT_THOUGHTS.c.tokens).label("tokens"),
     sum_known(_RECENT_THOUGHTS.c.canvases).label("canvases"),
-    func.coalesce(func.sum(_RECENT_THOUGHTS.c.seconds), 0.0).label("seconds"),
+    sum_seconds(_RECENT_THOUGHTS.c.seconds).label("seconds"),
 )
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, func, literal, select
 
 from bot.db.tables import approvals, tool_calls, turns
 from bot.db.transaction import Transaction
+from bot.db.usage.ledger_columns import sum_seconds
 from bot.db.usage.report_sums import TURN_GROUPS, get_turn_group_column
 from bot.db.usage.scope_filters import build_calling_turn_filter
 from bot.db.usage.usage_sums import ApprovalSums, GroupBy, Scope, ToolSums
@@ -29,7 +30,7 @@ async def sum_tool_calls(
         _tool_call.outcome,
         func.count(),
         func.count(seconds),
-        func.coalesce(func.sum(seconds), 0.0),
+        sum_seconds(seconds),
         _tool_call.refusal,
     )
     query = select(*columns).group_by(
@@ -52,7 +53,7 @@ async def sum_approvals(
     By `model` and `purpose` there is one group (key None).
     """
     key = _get_tool_group_column(scope, group, _approval.tool)
-    waited = func.coalesce(func.sum(_approval.answered_at - _approval.asked_at), 0.0)
+    waited = sum_seconds(_approval.answered_at - _approval.asked_at)
     query = select(key, _approval.answer, func.count(), waited).select_from(
         approvals.join(turns, _approval.turn == _turn.id)
     )
