@@ -1,8 +1,10 @@
-"""Tables of what the gateway keeps on record: readings, unknown usage, changes by admins, backups. Pure."""
+"""Tables of readings, unknown usage, changes by admins, backups and the settings in force. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
+
+from pydantic import SecretStr
 
 from bot.admin.components import build_url, cut, format_duration
 from bot.admin.data_table import Cell, DataTable, TableColumn
@@ -10,11 +12,14 @@ from bot.admin.names import name_person
 from bot.db.tools.audit import AuditEntry
 from bot.db.usage.counter_readings import CounterReading
 from bot.db.usage.usage_sums import UnknownUsage
+from bot.settings import Settings
 from bot.usage.audit_report import MACHINE_LABEL, format_value
 from bot.usage.figures import EMPTY_CELL, format_steps
 from bot.usage.report import format_local, format_utc
 
 MAX_VALUE_CHARACTERS = 300
+HIDDEN = "hidden"
+UNSET = "unset"
 _MEBIBYTE = 1 << 20
 
 
@@ -164,6 +169,36 @@ def build_backups(backups: Iterable[StoredBackup], zone: ZoneInfo, now: float) -
 def format_size(size: int) -> str:
     """Bytes as people read them."""
     return f"{size / _MEBIBYTE:,.1f} MiB"
+
+
+def build_settings_table(settings: Settings) -> DataTable:
+    """Each setting with its value, with every secret hidden, and whether it was set or has its default."""
+    columns = (
+        TableColumn("name", "Setting"),
+        TableColumn("value", "Value"),
+        TableColumn("from", "From"),
+    )
+    rows = []
+    for name, value in settings:
+        text = _hide_secrets(_format_setting(value), settings)
+        source = "set" if name in settings.model_fields_set else "default"
+        rows.append((Cell(name.upper()), Cell(text, cut(text)), Cell(source)))
+    return DataTable("settings", "Settings in force", columns, tuple(rows))
+
+
+def _format_setting(value: object) -> str:
+    if isinstance(value, SecretStr):
+        return HIDDEN
+    if isinstance(value, tuple | frozenset):
+        return ", ".join(sorted(map(_format_setting, value))) or UNSET
+    return UNSET if value is None else str(value)
+
+
+def _hide_secrets(text: str, settings: Settings) -> str:
+    """The text without a secret that somebody has written into another setting."""
+    for secret in settings.list_secrets():
+        text = text.replace(secret, HIDDEN)
+    return text
 
 
 def _time_cell(moment: float, zone: ZoneInfo) -> Cell:

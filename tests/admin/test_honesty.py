@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bot.admin.keyset_pages import PAGE_ROWS
-from bot.admin.settings_table import build_settings_table
+from bot.admin.record_tables import build_settings_table
 from bot.bench.endpoint.output import format_json as format_bench
 from bot.bench.endpoint.result import BenchResult, MeasuredCall, MeasuredRow
 from bot.db.engine import Database

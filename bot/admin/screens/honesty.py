@@ -22,10 +22,10 @@ from bot.admin.record_tables import (
     build_backups,
     build_changes,
     build_readings,
+    build_settings_table,
     build_unknown_usage,
     format_size,
 )
-from bot.admin.settings_table import build_settings_table
 from bot.admin.stored_bench import (
     StoredBench,
     build_bench_table,
