@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import gc
+import importlib
 import itertools
 import os
 import shutil
@@ -138,6 +139,25 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.getoption("markexpr") == "not slow" and is_slow(collection_path):
         return True
     return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Before all tests are collected, import their modules, each worker from another one on.
+
+    In a new clone their assertions are rewritten then, which takes ten seconds: each worker finds most of
+    them rewritten by the others.
+    """
+    worker_input = getattr(session.config, "workerinput", None)
+    if worker_input is None or session.config.option.file_or_dir:
+        return
+    modules = [
+        path for path in sorted(TESTS.rglob("test_*.py")) if not pytest_ignore_collect(path, session.config)
+    ]
+    first = len(modules) * int(worker_input["workerid"].removeprefix("gw")) // worker_input["workercount"]
+    for path in (*modules[first:], *modules[:first]):
+        with contextlib.suppress(Exception):  # collecting it says what is wrong
+            importlib.import_module(".".join(path.relative_to(TESTS.parent).with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
