@@ -32,9 +32,9 @@ from bot.turns.call_ledger import CallLedger
 from bot.turns.context_window import PromptBreakdown
 from bot.turns.endpoint_router import EndpointRoute, EndpointRoutes
 from bot.turns.endpoints import ModelEndpoint
-from bot.turns.execution import TurnDependencies
 from bot.turns.history_search import HistorySearch
 from bot.turns.model_caller import ModelCaller
+from bot.turns.open_turn import TurnDependencies
 from bot.turns.preflight import Preflight, build_token_counter
 from bot.turns.summaries import Summarizer
 from bot.turns.tool_policy import ToolPolicyDependencies

@@ -5,11 +5,12 @@ What an event produced is one transaction, closed call included, retried until t
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from bot.agent import history, notices
-from bot.agent.events import CallModel, LoopEvent, RunTools, TurnResult
+from bot.agent.events import CallModel, TurnResult
 from bot.db.conversations import calls, conversations, turns
 from bot.db.conversations.calls import CallCompletion, NewCall, RepeatReason
 from bot.db.conversations.turns import TurnEnd
@@ -23,13 +24,10 @@ from bot.domain import AnswerLinks, Button, Channel, EndpointRole, FirstSend, Me
 from bot.translations.translator import translatable
 from bot.turns import summaries
 from bot.turns.answer_messages import AnswerMessages, store_messages
-from bot.turns.approval_questions import PendingCall
 from bot.turns.endpoint_router import EndpointRouter
 from bot.turns.failure_texts import describe_failure
 from bot.turns.model_caller import CallResult
-from bot.turns.start import PreparedTurn
-from bot.turns.tool_executor import ToolExecutor
-from bot.turns.turn_request import TurnRequest
+from bot.turns.prepared_turn import PreparedTurn
 from bot.usage.intervals import Span, serialize_spans, to_exclusive_spans
 from bot.usage.timers import TurnTimer
 
@@ -45,14 +43,21 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _RenderedText:
-    """What ends a turn, as it is sent: messages, and files of what is longer than one of them."""
+class TurnAnswer:
+    """How a turn ends, and what is sent of it.
 
+    `block_files`: what is longer than a message. `tool_file_count`: how many files tools returned, which are
+    stored with the turn.
+    """
+
+    ending: str
     parts: tuple[Part, ...] = ()
-    files: tuple[OutgoingFile, ...] = ()
+    block_files: tuple[OutgoingFile, ...] = ()
+    tool_file_count: int = 0
 
 
-TransactionStep = Callable[[Transaction, float], Awaitable[None]]
+T = TypeVar("T")
+TransactionStep = Callable[[Transaction, float], Awaitable[T]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,146 +78,136 @@ class RecorderDependencies:
 
 
 class TurnRecorder:
-    """Stores one turn.
-
-    `call`: the row of the model call under way.
-    """
+    """Stores one turn; `turn_messages` are all its messages up to now but the user's."""
 
     def __init__(
         self,
         dependencies: RecorderDependencies,
-        request: TurnRequest,
+        turn: PreparedTurn,
         router: EndpointRouter,
+        turn_messages: tuple[Message, ...],
         *,
         summaries_enabled: bool,
     ) -> None:
-        self.call = 0
         self._dependencies = dependencies
-        self._request = request
+        self._turn = turn
+        self._request = turn.request
         self._router = router
         self._summaries_enabled = summaries_enabled
         self._translate = dependencies.channel.translate
-        self._messages: list[Message] = []
+        self._messages = [*turn_messages]
         self._prompt_tokens: int | None = None
         self._model_name: str | None = None
 
-    async def store_start(
-        self,
-        tx: Transaction,
-        turn: PreparedTurn,
-        executor: ToolExecutor,
-        position: tuple[LoopEvent, tuple[Message, ...]],
-        *,
-        now: float,
-    ) -> None:
-        """Store how the turn begins or resumes.
+    async def store_start(self, tx: Transaction, *, now: float) -> None:
+        """Store the turn's messages up to now, some of which an earlier attempt may have stored already.
 
-        `position` is the event that comes next, and all messages of the turn before it, some of which may be
-        stored already.
+        All of them, if this start's tools or limits lead the turn another way: what was stored is deleted.
         """
-        event, turn_messages = position
-        self._turn = turn
-        self._executor = executor
-        self._messages = [*turn_messages]
-        repeat_reason = None
-        interrupted = turn.interrupted_call
-        if interrupted is not None and isinstance(event, CallModel) and event.step == interrupted.step:
-            repeat_reason = interrupted.repeat_reason
-        unstored = await self._select_unstored(tx, turn_messages)
-        rendered = await self._render_answer(event)
-        await self._store_event(tx, event, unstored, now=now, rendered=rendered, repeat_reason=repeat_reason)
+        stored = self._turn.stored_messages
+        unstored = tuple(self._messages[len(stored) :])
+        if tuple(self._messages[: len(stored)]) != stored:
+            await turns.delete_agent_messages(tx, self._turn.id)
+            unstored = tuple(self._messages)
+        await turns.append_messages(tx, self._turn.id, unstored, now=now)
 
-    async def store_event(
-        self, event: LoopEvent, new_messages: tuple[Message, ...], closing: CallCompletion | None = None
-    ) -> None:
-        """Close the model call, if there was one, and store the new messages and what the event asks for.
+    async def open_call(
+        self, tx: Transaction, event: CallModel, *, repeat_reason: RepeatReason | None = None, now: float
+    ) -> int:
+        """Store that the model is about to be called; returns the call's row."""
+        await self._router.recheck_consent(tx, self._turn.id)
+        new_call = self.build_new_call(event, retry_reason=repeat_reason or event.retry_reason)
+        return await calls.open_call(tx, new_call, now=now)
 
-        A tool may not be allowed to run twice, so its call is on the disk before it runs.
+    async def store_step(
+        self,
+        new_messages: tuple[Message, ...],
+        closing: CallCompletion | None,
+        follow_up: TransactionStep[T],
+        *,
+        durable: bool,
+    ) -> T:
+        """Close the model call, if there was one, and store the new messages with what follows from them.
+
+        Returns what `follow_up` returns.
         """
         self._messages.extend(new_messages)
-        if isinstance(event, TurnResult):
-            await self._commit_end(closing, event.ending, new_messages, await self._render_answer(event))
-        else:
-            await self.commit(
-                closing,
-                lambda tx, now: self._store_event(tx, event, new_messages, now=now),
-                durable=isinstance(event, RunTools),
-            )
 
-    async def park(self, step: int, pending_calls: Sequence[PendingCall]) -> bool:
+        async def store(tx: Transaction, now: float) -> T:
+            await turns.append_messages(tx, self._turn.id, new_messages, now=now)
+            return await follow_up(tx, now)
+
+        return await self.commit(closing, store, durable=durable)
+
+    async def park(self, ask: TransactionStep[None]) -> bool:
         """Park the turn until its calls are approved: the lane is free, and what it shows is taken back.
 
-        False: it was stopped meanwhile, and nobody is asked.
+        `ask` puts the questions. False: it was stopped meanwhile, and nobody is asked.
         """
         items = [item.id for item in self._request.items]
-        is_parked = False
 
-        async def store_parked(tx: Transaction, now: float) -> None:
-            nonlocal is_parked
+        async def store_parked(tx: Transaction, now: float) -> bool:
             if await parked_items.is_any_stopped(tx, items):
-                return
-            is_parked = True
-            await self._executor.policy.request_approvals(tx, step, pending_calls, now=now)
+                return False
+            await ask(tx, now)
             lane = await groups.find_lane(tx, self._request.lane)
             await outbox.add(tx, item=items[0], lane=lane, parts=(), now=now)
             earlier_wait = _build_wait_spans(await parked_items.load_wait_times(tx, items[0]))
             spans = self._dependencies.format_spans(earlier_wait)
             await parked_items.park(tx, self._turn.id, items, spans=spans, now=now)
+            return True
 
-        await self.commit(None, store_parked)
-        return is_parked
+        return await self.commit(None, store_parked)
 
     async def store_failover(
         self, target_role: EndpointRole, failed_closing: CallCompletion, event: CallModel
-    ) -> None:
-        """Close the failed call, switch to the other endpoint, and open the same call there."""
+    ) -> int:
+        """Close the failed call, and open the same one at the other endpoint; returns its row."""
 
-        async def switch(tx: Transaction, now: float) -> None:
+        async def switch(tx: Transaction, now: float) -> int:
             await self._router.switch_to(tx, self._turn.id, target_role)
-            self.call = await calls.open_call(
-                tx, self.build_new_call(event, retry_reason=self._router.role), now=now
-            )
+            new_call = self.build_new_call(event, retry_reason=self._router.role)
+            return await calls.open_call(tx, new_call, now=now)
 
-        await self.commit(failed_closing, switch)
+        return await self.commit(failed_closing, switch)
 
-    async def store_failure(self, call_result: CallResult) -> None:
+    async def close_call(self, closing: CallCompletion) -> None:
+        """Store how a call ended from which nothing follows."""
+
+        async def add_nothing(_tx: Transaction, _now: float) -> None:
+            """Store nothing else."""
+
+        await self.commit(closing, add_nothing)
+
+    async def store_failure(self, call_result: CallResult, tool_file_count: int) -> None:
         """End the turn without an answer; the user reads why."""
         failure = describe_failure(call_result.result, self._request, self._translate)
-        message = Message("assistant", failure.text)
-        self._messages.append(message)
         parts = await self._render(failure.shown_text)
-        await self._commit_end(call_result.closing, failure.ending, (message,), _RenderedText(parts))
+        answer = TurnAnswer(failure.ending, parts, tool_file_count=tool_file_count)
+        await self.store_end((Message("assistant", failure.text),), call_result.closing, answer)
 
     async def commit(
-        self,
-        closing: CallCompletion | None,
-        follow_up: TransactionStep | None = None,
-        *,
-        durable: bool = True,
-    ) -> None:
+        self, closing: CallCompletion | None, follow_up: TransactionStep[T], *, durable: bool = True
+    ) -> T:
         """Close a call together with what follows from it, once the database can be written."""
 
-        async def write() -> None:
+        async def write() -> T:
             now = time.time()
             async with self._dependencies.database.transaction(durable=durable) as tx:
                 if closing is not None:
                     await calls.close_call(tx, closing, now=now)
-                if follow_up is not None:
-                    await follow_up(tx, now)
+                return await follow_up(tx, now)
 
-        await retry_until_available(write)
+        return await retry_until_available(write)
 
-    async def _commit_end(
-        self,
-        closing: CallCompletion | None,
-        ending: str,
-        new_messages: tuple[Message, ...],
-        rendered: _RenderedText,
+    async def store_end(
+        self, new_messages: tuple[Message, ...], closing: CallCompletion | None, answer: TurnAnswer
     ) -> None:
         """Close the last call, and store how the turn ended and what is to be sent of it.
 
         What the sender has taken has to be on the disk; else its taking syncs this, too.
         """
+        self._messages.extend(new_messages)
 
         async def write() -> None:
             now = time.time()
@@ -222,7 +217,7 @@ class TurnRecorder:
                     if closing is not None:
                         await calls.close_call(tx, closing, now=now)
                     await turns.append_messages(tx, self._turn.id, new_messages, now=now)
-                    await self._store_end(tx, ending, rendered, first_send, now=now)
+                    await self.write_end(tx, answer, first_send, now=now)
 
         await retry_until_available(write)
         first_item = self._request.items[0]
@@ -231,14 +226,9 @@ class TurnRecorder:
             "turn": self._turn.id,
             "chat": self._request.lane.chat,
             "seconds": round(time.time() - first_item.received_at, 2),
-            "ending": ending,
+            "ending": answer.ending,
         }
         log.info("a turn has ended", extra=fields)
-
-    def find_links(self) -> AnswerLinks:
-        """Which links of the answer are real, by what is stored of the turn up to now."""
-        admin_texts = [message.text for message in self._turn.prompt if message.role == "system"]
-        return self._executor.find_links(admin_texts, self._turn.earlier_results)
 
     def note_reply(self, event: CallModel, call_result: CallResult) -> None:
         """Remember which model replied, and what the server counted for the turn's first prompt."""
@@ -253,7 +243,9 @@ class TurnRecorder:
         """The ledger's row of a call about to be made."""
         endpoint = self._router.route.endpoint
         system, *conversation = self._router.prepare_messages(event.messages)
-        notes_chars = self._turn.notes_chars if self._router.is_allowed("notes") else 0
+        notes_chars = 0
+        if self._router.is_allowed("notes"):
+            notes_chars = len(self._turn.conversation.notes or "")
         return NewCall(
             turn=self._turn.id,
             step=event.step,
@@ -270,56 +262,20 @@ class TurnRecorder:
             images=sum(len(message.images) for message in conversation),
         )
 
-    async def _select_unstored(
-        self, tx: Transaction, turn_messages: tuple[Message, ...]
-    ) -> tuple[Message, ...]:
-        """The messages that are not stored yet.
+    async def render_answer(self, event: TurnResult, links: AnswerLinks, tool_file_count: int) -> TurnAnswer:
+        """The answer with which the turn ends.
 
-        All of them, if this start's tools or limits lead the turn another way: what was stored is deleted.
+        A turn whose message was edited before it had said anything has none. Only a whole answer has files.
         """
-        stored = self._turn.stored_messages
-        if turn_messages[: len(stored)] == stored:
-            return turn_messages[len(stored) :]
-        await turns.delete_agent_messages(tx, self._turn.id)
-        return turn_messages
-
-    async def _store_event(
-        self,
-        tx: Transaction,
-        event: LoopEvent,
-        new_messages: tuple[Message, ...],
-        *,
-        now: float,
-        rendered: _RenderedText = _RenderedText(),
-        repeat_reason: RepeatReason | None = None,
-    ) -> None:
-        await turns.append_messages(tx, self._turn.id, new_messages, now=now)
-        match event:
-            case CallModel():
-                await self._router.recheck_consent(tx, self._turn.id)
-                retry_reason = repeat_reason or event.retry_reason
-                self.call = await calls.open_call(
-                    tx, self.build_new_call(event, retry_reason=retry_reason), now=now
-                )
-            case RunTools():
-                await self._executor.register_calls(tx, event, now=now)
-            case TurnResult():
-                await self._store_end(tx, event.ending, rendered, None, now=now)
-
-    async def _render_answer(self, event: LoopEvent) -> _RenderedText:
-        """The answer with which the event ends the turn; nothing if it goes on.
-
-        A turn whose message was edited before it had said anything has none either. Only a whole answer has
-        files.
-        """
-        if not isinstance(event, TurnResult) or (event.ending == "edited" and event.text == event.note):
-            return _RenderedText()
-        parts = await self._render(
-            self._sign_text(event), can_continue=event.has_more, links=self.find_links()
-        )
-        if event.ending != "answered" or event.has_more:
-            return _RenderedText(parts)
-        return _RenderedText(parts, await self._dependencies.channel.build_files(event.text))
+        if event.ending == "edited":
+            tool_file_count = 0
+            if event.text == event.note:
+                return TurnAnswer(event.ending)
+        parts = await self._render(self._sign_text(event), can_continue=event.has_more, links=links)
+        block_files: tuple[OutgoingFile, ...] = ()
+        if event.ending == "answered" and not event.has_more:
+            block_files = await self._dependencies.channel.build_files(event.text)
+        return TurnAnswer(event.ending, parts, block_files, tool_file_count)
 
     async def _render(
         self, text: str, *, can_continue: bool = False, links: AnswerLinks | None = None
@@ -329,7 +285,7 @@ class TurnRecorder:
             buttons = ((Button(self._translate("Continue"), f"{CONTINUE_PREFIX}{self._turn.id}"),),)
         request = self._request
         return await self._dependencies.channel.render_parts(
-            self._turn.preface + text, silent=request.silent, buttons=buttons, links=links
+            self._turn.plan.preface + text, silent=request.silent, buttons=buttons, links=links
         )
 
     def _sign_text(self, event: TurnResult) -> str:
@@ -341,48 +297,44 @@ class TurnRecorder:
             return event.text
         return f"{notices.close_code_block(event.text)}\n\n{signature}"
 
-    async def _store_end(
-        self,
-        tx: Transaction,
-        ending: str,
-        rendered: _RenderedText,
-        first_send: FirstSend | None,
-        *,
-        now: float,
+    async def write_end(
+        self, tx: Transaction, answer: TurnAnswer, first_send: FirstSend | None = None, *, now: float
     ) -> None:
+        """Store in this transaction how the turn ends and what is to be sent of it."""
         request = self._request
         lane = await groups.find_lane(tx, request.lane)
-        await turns.end(tx, self._turn.id, self._build_end(ending), now=now)
-        parts = rendered.parts
+        await turns.end(tx, self._turn.id, self._build_end(answer.ending), now=now)
+        parts = answer.parts
         if self._turn.needs_cut_notice:
             parts = (*parts, Part(self._translate(CUT_NOTICE), silent=True))
             await conversations.mark_cut_told(tx, lane)
-        answer = AnswerMessages(
+        messages = AnswerMessages(
             turn=self._turn.id,
             item=request.items[0].id,
             lane=lane,
             reply_to=request.reply_to,
             translate=self._translate,
             parts=parts,
-            block_files=rendered.files,
-            tool_file_count=0 if ending == "edited" else self._executor.allowance.count,
+            block_files=answer.block_files,
+            tool_file_count=answer.tool_file_count,
         )
-        await store_messages(tx, answer, first_send, now=now)
+        await store_messages(tx, messages, first_send, now=now)
         items = [item.id for item in request.items]
         await inbox.mark_done(tx, items, spans=self._dependencies.format_spans(), now=now)
-        if self._summaries_enabled and not self._turn.is_conversation_over and self._is_nearly_full():
+        if self._summaries_enabled and not self._turn.conversation.is_over and self._is_nearly_full():
             await summaries.enqueue_summary(tx, lane, now=now)
 
     def _is_nearly_full(self) -> bool:
-        used = self._turn.prompt_tokens + history.estimate_tokens(self._messages)
-        available = self._turn.prompt_tokens + self._turn.tokens_left
+        plan = self._turn.plan
+        used = plan.prompt_tokens + history.estimate_tokens(self._messages)
+        available = plan.prompt_tokens + plan.tokens_left
         return used >= summaries.NEARLY_FULL_SHARE * available
 
     def _build_end(self, ending: str) -> TurnEnd:
-        messages = [*self._turn.user_messages, *self._messages]
+        messages = [*self._turn.plan.user_messages, *self._messages]
         return TurnEnd(
             ending=ending,
-            prompt=self._turn.prompt_tokens,
+            prompt=self._turn.plan.prompt_tokens,
             size=history.estimate_tokens(messages),
             short=history.estimate_tokens(history.shorten_turn(messages)),
             counted=self._prompt_tokens,

@@ -8,8 +8,9 @@ from typing import Protocol
 from bot.domain import Lane
 from bot.errors import StoreUnavailable
 from bot.translations.translator import translatable
-from bot.turns.execution import TurnDependencies, TurnExecution
+from bot.turns.execution import execute_turn
 from bot.turns.handle import TurnHandle
+from bot.turns.open_turn import TurnDependencies
 from bot.turns.turn_request import TurnRequest
 
 # Seconds that the tools of a scheduled task may take to end before a person's message interrupts them.
@@ -110,9 +111,8 @@ class TurnRunner:
             if full_request is None:
                 self._dependencies.timers.forget(timer.item)
             else:
-                execution = TurnExecution(self._dependencies, full_request, handle, channel)
-                await execution.run()
-                if execution.is_parked:  # how long it waits is measured by its rows
+                is_parked = await execute_turn(self._dependencies, full_request, handle, channel)
+                if is_parked:  # how long it waits is measured by its rows
                     self._dependencies.timers.forget(timer.item)
             timer.has_ended = True
         except StoreUnavailable:

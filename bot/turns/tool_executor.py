@@ -12,13 +12,12 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from bot.agent.answer_sources import EarlierResults, build_answer_links
+from bot.agent.answer_sources import build_answer_links
 from bot.agent.events import RunTools
 from bot.agent.notices import format_tool_progress
 from bot.agent.tool_calls import CheckedCall
 from bot.agent.toolbox import TakeFiles, Toolbox, render_result
 from bot.db.conversations import calls
-from bot.db.conversations.calls import StoredResult
 from bot.db.engine import Database
 from bot.db.queues import outbox_files
 from bot.db.retry import retry_until_available
@@ -29,6 +28,7 @@ from bot.translations.translator import translatable
 from bot.turns.approval_questions import PendingCall
 from bot.turns.file_allowance import FileAllowance
 from bot.turns.handle import TurnHandle
+from bot.turns.prepared_turn import PreparedTurn
 from bot.turns.tool_policy import PolicyDecisions, ResultsByCall, ToolPolicy
 from tools.base import QUESTION_SECONDS, AskPerson, CallPreview, ToolAnswer, ToolContext, ToolQuestion
 from tools.builtin.notes import remember
@@ -56,21 +56,21 @@ class PendingApprovals:
 
 
 async def load_results(
-    tx: Transaction, turn: int, stored_results: Sequence[StoredResult], toolbox: Toolbox, *, now: float
+    tx: Transaction, turn: PreparedTurn, *, now: float
 ) -> dict[tuple[int, str], ToolResult]:
-    """The results that are stored already.
+    """The results of a turn that are stored already.
 
     A call that began and whose outcome is unknown gets a result that says so, unless its tool may run again;
     one that waits for an approval has none.
     """
     results = {}
-    for stored in stored_results:
+    for stored in turn.results:
         key = (stored.step, stored.call.id)
         if stored.outcome is not None:
             results[key] = ToolResult(stored.call, stored.text or "", stored.outcome, images=stored.images)
-        elif stored.has_begun and not _is_repeatable(toolbox, stored.call.name):
+        elif stored.has_begun and not _is_repeatable(turn.toolbox, stored.call.name):
             results[key] = ToolResult(stored.call, UNKNOWN, "unknown")
-            await calls.store_tool_result(tx, turn, stored.step, results[key], now=now)
+            await calls.store_tool_result(tx, turn.id, stored.step, results[key], now=now)
     return results
 
 
@@ -83,81 +83,84 @@ class ToolExecutor:
     def __init__(
         self,
         database: Database,
-        turn: int,
-        toolbox: Toolbox,
+        turn: PreparedTurn,
         policy: ToolPolicy,
         context_for: Callable[[str, str], ToolContext],
         known_results: ResultsByCall,
     ) -> None:
-        self.policy = policy
         self.allowance = FileAllowance()
         self._take_files: TakeFiles | None = self.allowance.take
         self._database = database
         self._turn = turn
-        self._toolbox = toolbox
+        self._toolbox = turn.toolbox
+        self._policy = policy
         self._context_for = context_for
         self._results = dict(known_results)
-        self._decisions = PolicyDecisions()
 
     def refuse_files(self) -> None:
         """Send no files, and have the model read so: the chat takes none."""
         self._take_files = None
 
-    async def register_calls(self, tx: Transaction, event: RunTools, *, now: float) -> None:
-        """Store what is to run, what has to wait and what is refused, before anything of the step runs."""
-        self._decisions = await self.policy.evaluate(tx, event, self._results, now=now)
-        ready = [checked.call for checked in self._decisions.ready]
-        held = [pending.call.call for pending in self._decisions.pending_calls]
-        refused = (*event.refused, *self._decisions.refused)
-        await calls.insert_tool_calls(tx, self._turn, event.step, ready, refused, now=now)
-        if held:
-            await calls.hold_tool_calls(tx, self._turn, event.step, held)
-        if ready and self.policy.has_questions:
-            await calls.start_tool_calls(tx, self._turn, event.step, ready, now=now)
+    async def register_calls(self, tx: Transaction, event: RunTools, *, now: float) -> PolicyDecisions:
+        """Judge the calls of a step, and store what is to run, what waits and what is refused.
 
-    def find_links(self, admin_texts: Sequence[str], earlier_results: EarlierResults) -> AnswerLinks:
+        Nothing of the step runs before that is committed.
+        """
+        decisions = await self._policy.evaluate(tx, event, self._results, now=now)
+        ready = [checked.call for checked in decisions.ready]
+        held = [pending.call.call for pending in decisions.pending_calls]
+        refused = (*event.refused, *decisions.refused)
+        await calls.insert_tool_calls(tx, self._turn.id, event.step, ready, refused, now=now)
+        if held:
+            await calls.hold_tool_calls(tx, self._turn.id, event.step, held)
+        if ready and self._policy.has_questions:
+            await calls.start_tool_calls(tx, self._turn.id, event.step, ready, now=now)
+        return decisions
+
+    def find_links(self) -> AnswerLinks:
         """Which links of the answer are real, by what the turn has read and what calls returned."""
+        plan = self._turn.plan
+        admin_texts = [message.text for message in plan.prompt if message.role == "system"]
         succeeded = {key: result for key, result in self._results.items() if result.outcome == "ok"}
-        read = self.policy.add_results(succeeded)
+        read = self._policy.add_results(succeeded)
         return build_answer_links(
-            read, self._results.values(), self._toolbox.tools, admin_texts, earlier_results
+            read, self._results.values(), self._toolbox.tools, admin_texts, plan.earlier_results
         )
 
     async def run(
-        self, event: RunTools, handle: TurnHandle, channel: Channel
+        self, event: RunTools, decisions: PolicyDecisions, handle: TurnHandle, channel: Channel
     ) -> tuple[ToolResult, ...] | PendingApprovals:
         """The results of a step, in the order of its calls; calls that have one already are not run again.
 
-        `channel` shows what running tools report.
+        `decisions` are about those calls. `channel` shows what running tools report.
         """
-        await self._preview_calls(event.step)
+        if handle.stop_reason is None:
+            decisions = await self._preview_calls(event.step, decisions)
         handle.side_effects_since = None
-        if not all(_is_repeatable(self._toolbox, checked.call.name) for checked in self._decisions.ready):
+        if not all(_is_repeatable(self._toolbox, checked.call.name) for checked in decisions.ready):
             handle.side_effects_since = time.monotonic()
         try:
-            return await self._run_step(event, handle, _StepProgress(channel))
+            return await self._run_step(event, decisions, handle, _StepProgress(channel))
         finally:
             handle.side_effects_since = None
 
-    async def _preview_calls(self, step: int) -> None:
+    async def _preview_calls(self, step: int, decisions: PolicyDecisions) -> PolicyDecisions:
         """Say in words what held calls of our own tools do; those that a person's message asks for run."""
-        pending = [await self._preview(step, held) for held in self._decisions.pending_calls]
+        pending = [await self._preview(step, held) for held in decisions.pending_calls]
         wishes = [held.call for held in pending if held.preview and held.preview.is_own_wish]
         if wishes:
             asked = [checked.call for checked in wishes]
 
             async def start() -> None:
                 async with self._database.transaction() as tx:
-                    await calls.start_tool_calls(tx, self._turn, step, asked, now=time.time())
+                    await calls.start_tool_calls(tx, self._turn.id, step, asked, now=time.time())
 
             await retry_until_available(start)
         held_calls = tuple(held for held in pending if held.call not in wishes)
-        self._decisions = replace(
-            self._decisions, ready=(*self._decisions.ready, *wishes), pending_calls=held_calls
-        )
+        return replace(decisions, ready=(*decisions.ready, *wishes), pending_calls=held_calls)
 
     async def _preview(self, step: int, held: PendingCall) -> PendingCall:
-        schedules = self._context_for(held.call.call.id, f"{self._turn} {step}").schedules
+        schedules = self._context_for(held.call.call.id, f"{self._turn.id} {step}").schedules
         if held.tool.source or held.has_open_question or schedules is None:
             return held
         if held.tool.name == remember.name:
@@ -169,9 +172,8 @@ class ToolExecutor:
         return replace(held, preview=replace(preview, is_own_wish=preview.is_own_wish and may_skip))
 
     async def _run_step(
-        self, event: RunTools, handle: TurnHandle, progress: "_StepProgress"
+        self, event: RunTools, decisions: PolicyDecisions, handle: TurnHandle, progress: "_StepProgress"
     ) -> tuple[ToolResult, ...] | PendingApprovals:
-        decisions = self._decisions
         self._results |= {(event.step, refused.call.id): refused for refused in decisions.refused}
         # Results are stored by tasks of their own, which the end of the turn does not cancel.
         async with asyncio.TaskGroup() as storing:
@@ -190,7 +192,7 @@ class ToolExecutor:
             text_if_unfinished = NOT_RUN if handle.stop_reason else INTERRUPTED
             if decisions.ready and handle.stop_reason is None:
                 with handle.timer.measure("tools"):
-                    run_call = partial(self._run_call, event.step, progress, handle)
+                    run_call = partial(self._run_call, event.step, decisions.ready, progress, handle)
                     await handle.run_cancellable(_run_parallel(run_call, decisions.ready, handle, settle))
             settle_unfinished(decisions.ready, text_if_unfinished)
             if decisions.pending_calls and handle.stop_reason is None:
@@ -199,11 +201,16 @@ class ToolExecutor:
         return tuple(self._results[event.step, checked.call.id] for checked in event.calls)
 
     async def _run_call(
-        self, step: int, progress: "_StepProgress", handle: TurnHandle, checked_call: CheckedCall
+        self,
+        step: int,
+        ready: Sequence[CheckedCall],
+        progress: "_StepProgress",
+        handle: TurnHandle,
+        checked_call: CheckedCall,
     ) -> ToolResult:
         call = checked_call.call
-        context = self._context_for(call.id, f"{self._turn} {step} {call.id}")
-        context = replace(context, earlier_calls=self._count_earlier(step, call))
+        context = self._context_for(call.id, f"{self._turn.id} {step} {call.id}")
+        context = replace(context, earlier_calls=self._count_earlier(step, ready, call))
         if context.ask is not None:
             context = replace(context, ask=partial(_ask_off_clock, handle, context.ask))
         with progress.open_call(call) as show_progress:
@@ -218,25 +225,25 @@ class ToolExecutor:
         tool = self._toolbox.tools[call.name]
         return replace(result, text=render_result(tool, result.full_text, result.full_length, number))
 
-    def _count_earlier(self, step: int, call: ToolCall) -> int:
+    def _count_earlier(self, step: int, ready: Sequence[CheckedCall], call: ToolCall) -> int:
         """Count the calls of this tool that were made before, also those that run beside it."""
-        ready = [checked.call for checked in self._decisions.ready]
-        beside = ready[: ready.index(call)]
+        calls_of_step = [checked.call for checked in ready]
+        beside = calls_of_step[: calls_of_step.index(call)]
         earlier = [result.call for (its_step, _), result in self._results.items() if its_step < step]
         return sum(other.name == call.name for other in (*earlier, *beside))
 
     async def _find_result_number(self, step: int, call_id: str) -> int:
         """The number by which the model reads on in a result that was cut."""
         async with self._database.read_transaction() as tx:
-            return await calls.find_result_number(tx, self._turn, step, call_id)
+            return await calls.find_result_number(tx, self._turn.id, step, call_id)
 
     async def _store_result(self, step: int, result: ToolResult, ended_at: float) -> None:
         sizes = [file.size for file in result.files] + [len(image.data) for image in result.images]
 
         async def store() -> None:
             async with self._database.file_transaction(sum(sizes)) as tx:
-                await calls.store_tool_result(tx, self._turn, step, result, now=ended_at)
-                await outbox_files.store(tx, result.files, turn=self._turn, now=ended_at)
+                await calls.store_tool_result(tx, self._turn.id, step, result, now=ended_at)
+                await outbox_files.store(tx, result.files, turn=self._turn.id, now=ended_at)
 
         await retry_until_available(store)
 

@@ -1,7 +1,7 @@
 """Decides about a turn before anything of it is stored: its user messages, thinking, tools and prompt.
 
-Only reads: the write lock is free while texts of others are judged. start.py stores what was decided, once a
-turn.
+Only reads: the write lock is free while texts of others are judged. prepared_turn.py stores what was decided,
+once a turn.
 """
 
 from collections.abc import Iterable
@@ -47,7 +47,7 @@ WITH_THINKING_REASON = "you asked for an answer with thinking"
 
 @dataclass(frozen=True, slots=True)
 class TurnPlan:
-    """What is decided about a turn.
+    """What is decided about the turn of a request.
 
     `stored_turn`: the turn as an earlier attempt stored it; None: it is new.
     `window`: what the prompt holds of its conversation.
@@ -59,6 +59,7 @@ class TurnPlan:
     `said_before`: what a group's people said to each other, which the user messages begin with.
     """
 
+    request: TurnRequest
     stored_turn: StoredTurn | None
     window: ContextWindow
     is_cut: bool
@@ -72,6 +73,16 @@ class TurnPlan:
     tokens_left: int
     said_before: tuple[StoredText, ...]
     earlier_results: EarlierResults
+
+    @property
+    def thinking(self) -> bool:
+        """Whether the turn thinks; an earlier attempt has decided it once and for all."""
+        return self.decision.thinking if self.stored_turn is None else self.stored_turn.thinking
+
+    @property
+    def preface(self) -> str:
+        """What is put before its answer."""
+        return self.request.preface if self.stored_turn is None else self.stored_turn.preface
 
 
 async def plan_turn(
@@ -107,6 +118,7 @@ async def plan_turn(
         window = await context_window.renew_head(tx, request.lane, window, system)
     tokens_left = int(budget / window.token_ratio) - window.estimated_tokens - assessment.user_tokens
     return TurnPlan(
+        request,
         assessment.stored_turn,
         window,
         is_cut,

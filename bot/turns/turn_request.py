@@ -1,6 +1,6 @@
 """What a turn is to answer, what all turns share, and what the endpoint is asked before one begins.
 
-Values only, and the user messages made from a request; start.py opens the turn.
+Values only, and the user messages made from a request; open_turn.py opens the turn.
 """
 
 import re

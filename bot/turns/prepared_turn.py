@@ -1,19 +1,19 @@
-"""Opens a turn as it was planned, or resumes it after a restart; execution.py runs it from there.
+"""Stores a turn as it was planned, or finds what an earlier attempt stored of it.
 
 Only writes, and reads what others may have changed since the plan was made.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
-from bot.agent.answer_sources import EarlierResults
 from bot.agent.toolbox import Toolbox
 from bot.db.conversations import attachments, calls, conversations, instructions, stored_files, turns
 from bot.db.conversations.calls import InterruptedCall, StoredResult
+from bot.db.conversations.conversations import Conversation
 from bot.db.conversations.turns import NewTurn, StoredTurn
 from bot.db.people import group_texts, groups
 from bot.db.queues import admin_notices, outbox
 from bot.db.transaction import Transaction
-from bot.domain import Lane, Message, Part, Reply
+from bot.domain import Message, Part, Reply
 from bot.turns import context_window
 from bot.turns.said_before import load_texts
 from bot.turns.turn_plan import TurnPlan
@@ -22,84 +22,80 @@ from bot.turns.turn_request import TurnConfig, TurnRequest
 
 @dataclass(frozen=True, slots=True)
 class PreparedTurn:
-    """A turn ready to run: its prompt, and what an earlier attempt stored of it.
+    """A turn as it is stored: how it was planned, and what an earlier attempt stored of it.
 
-    `prompt_tokens`: estimate for the prompt.
-    `tokens_left`: estimate of what the turn's steps may add to it.
-    `needs_cut_notice`: turns have left the prompt, and the chat has not been notified yet.
-    `is_summary_outside`: the summary in its prompt was made of text of strangers.
-    `is_conversation_over`: the turn belongs to a conversation that has ended.
-    `preface`: put before its answer.
-    `stored_messages`: all messages of the turn but the user's.
+    `is_stopped`: a /stop has met it already.
     `interrupted_call`: the newest call, if it has to be made again.
     """
 
+    plan: TurnPlan
     id: int
-    conversation_number: int
-    user_messages: tuple[Message, ...]
     toolbox: Toolbox
-    thinking: bool = False
-    may_think: bool = True
-    preface: str = ""
-    prompt: tuple[Message, ...] = ()
-    prompt_tokens: int = 0
-    tokens_left: int = 0
-    notes_chars: int = 0
-    needs_cut_notice: bool = False
-    is_summary_outside: bool = False
-    is_conversation_over: bool = False
-    is_resumed: bool = False
-    is_stopped: bool = False
-    is_over: bool = False
-    stored_messages: tuple[Message, ...] = ()
+    is_stopped: bool
     replies: tuple[Reply, ...] = ()
     interrupted_call: InterruptedCall | None = None
     results: tuple[StoredResult, ...] = ()
-    earlier_results: EarlierResults = field(default_factory=EarlierResults)
+
+    @property
+    def request(self) -> TurnRequest:
+        """What it is to answer."""
+        return self.plan.request
+
+    @property
+    def conversation(self) -> Conversation:
+        """The conversation it belongs to."""
+        return self.plan.window.conversation
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether an earlier attempt has begun it."""
+        return self.plan.stored_turn is not None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether an earlier attempt has ended it."""
+        return self.plan.stored_turn is not None and self.plan.stored_turn.state != "running"
+
+    @property
+    def needs_cut_notice(self) -> bool:
+        """Whether turns have left the prompt, and the chat has not been notified yet."""
+        conversation = self.conversation
+        return conversation.cut is not None and not conversation.told_cut and not conversation.is_over
+
+    @property
+    def stored_messages(self) -> tuple[Message, ...]:
+        """All messages of the turn that are stored, but the user's."""
+        return self.plan.stored_turn.agent_messages if self.plan.stored_turn is not None else ()
 
 
-async def open_turn(
-    tx: Transaction, config: TurnConfig, request: TurnRequest, plan: TurnPlan, *, now: float
+async def prepare_turn(
+    tx: Transaction, config: TurnConfig, plan: TurnPlan, *, now: float
 ) -> PreparedTurn | None:
     """Store a turn as it was planned, or that an earlier one resumes.
 
     None: its conversation has changed since, or it had begun already, so that it must be planned again.
     """
-    if await _has_changed(tx, request, plan, now):
+    if await _has_changed(tx, plan, now):
         return None
     if plan.stored_turn is None:
-        turn = await _store_turn(tx, request, plan, now)
+        turn = await _store_turn(tx, plan, now)
     else:
         turn = await _resume_turn(tx, config, plan, plan.stored_turn, now)
-    if turn is None:
-        return None
-    await _store_window(tx, request.lane, plan)
-    conversation = plan.window.conversation
-    is_cut_unknown = conversation.cut is not None and not conversation.told_cut
-    return replace(
-        turn,
-        may_think=plan.may_think,
-        prompt=plan.prompt,
-        prompt_tokens=plan.prompt_tokens,
-        tokens_left=plan.tokens_left,
-        notes_chars=len(conversation.notes or ""),
-        needs_cut_notice=is_cut_unknown and not conversation.is_over,
-        is_summary_outside=conversation.is_summary_outside,
-        is_conversation_over=conversation.is_over,
-        earlier_results=plan.earlier_results,
-    )
+    if turn is not None:
+        await _store_window(tx, plan)
+    return turn
 
 
-async def _has_changed(tx: Transaction, request: TurnRequest, plan: TurnPlan, now: float) -> bool:
+async def _has_changed(tx: Transaction, plan: TurnPlan, now: float) -> bool:
     """Whether what the plan read of the conversation has changed, as by /think, a summary or a deletion."""
-    lane = request.lane
+    lane = plan.request.lane
     if await groups.find_lane(tx, lane) != lane:
         return True
     stored = plan.window.stored_conversation
     planned = plan.window.conversation
     if await conversations.find(tx, lane) != stored:
         return True
-    if plan.stored_turn is None and await load_texts(tx, request, now=now) != plan.said_before:
+    if plan.stored_turn is None and await load_texts(tx, plan.request, now=now) != plan.said_before:
         return True
     if planned.is_over:
         return False
@@ -109,16 +105,14 @@ async def _has_changed(tx: Transaction, request: TurnRequest, plan: TurnPlan, no
     return fixes_notes and await context_window.load_notes(tx, lane) != planned.notes
 
 
-async def _store_turn(
-    tx: Transaction, request: TurnRequest, plan: TurnPlan, now: float
-) -> PreparedTurn | None:
+async def _store_turn(tx: Transaction, plan: TurnPlan, now: float) -> PreparedTurn | None:
     """Store a new turn; None if it is stored already."""
-    number = plan.window.conversation.number
+    request = plan.request
     new_turn = NewTurn(
         item=request.items[0].id,
         lane=request.lane,
         person=request.person,
-        conversation=number,
+        conversation=plan.window.conversation.number,
         tools=plan.window.toolbox.offered_names,
         thinking=plan.decision.thinking,
         thinking_why=plan.decision.reason,
@@ -135,15 +129,7 @@ async def _store_turn(
         await _store_attachments(tx, turn.id, request, now)
     if plan.preflight_call is not None:
         await calls.assign_to_turn(tx, plan.preflight_call, turn.id)
-    return PreparedTurn(
-        turn.id,
-        number,
-        plan.user_messages,
-        plan.window.toolbox,
-        plan.decision.thinking,
-        preface=request.preface,
-        is_stopped=turn.stopped,
-    )
+    return PreparedTurn(plan, turn.id, plan.window.toolbox, turn.stopped)
 
 
 async def _store_attachments(tx: Transaction, turn: int, request: TurnRequest, now: float) -> None:
@@ -170,24 +156,19 @@ async def _resume_turn(
     results = tuple(await calls.load_tool_results(tx, turn.id))
     called_tools = [result.call.name for result in results if result.outcome != "refused"]
     return PreparedTurn(
+        plan,
         turn.id,
-        turn.conversation,
-        turn.user_messages,
         config.tool_registry.extend_toolbox(plan.toolbox_for(turn.tools), called_tools),
-        turn.thinking,
-        preface=turn.preface,
-        is_resumed=True,
-        is_stopped=await turns.is_stopped(tx, turn.id),
-        is_over=turn.state != "running",
-        stored_messages=turn.agent_messages,
+        await turns.is_stopped(tx, turn.id),
         replies=tuple(await calls.load_replies(tx, turn.id)),
         interrupted_call=await calls.find_interrupted_call(tx, turn.id),
         results=results,
     )
 
 
-async def _store_window(tx: Transaction, lane: Lane, plan: TurnPlan) -> None:
+async def _store_window(tx: Transaction, plan: TurnPlan) -> None:
     """Store that the conversation has begun, or that it is cut."""
+    lane = plan.request.lane
     conversation = plan.window.conversation
     if plan.is_cut and not conversation.is_over:
         await conversations.store_cut(tx, lane, conversation)
