@@ -49,6 +49,10 @@ class TurnService(Protocol):
         """
         ...
 
+
+class TurnControl(Protocol):
+    """Stops and wakes the turns that run."""
+
     def stop(self, lane: Lane, before: int | None = None) -> bool:
         """End what runs in the lane if it began before item `before`; False when nothing does."""
         ...
@@ -86,6 +90,7 @@ class ActionDependencies:
     `bot_name`: the username, without @.
     `default_thinking`: the mode of chats that have not set one.
     `load_prompt_breakdown`: what a lane's next prompt consists of.
+    `quota_gate`: runs turns of those whose allowance is not used up.
     `approvals`: takes people's answers about tool calls.
     `user_jobs`: keeps what is to be done later.
     `fallback_endpoint`: the second endpoint, if there is one.
@@ -110,7 +115,8 @@ class ActionDependencies:
     access: Access
     groups: GroupDirectory
     notices: AdminNotices
-    turns: TurnService
+    turns: TurnControl
+    quota_gate: TurnService
     best_effort_calls: BestEffortCalls
     is_repeatable: Callable[[str], bool]
     bot_name: str

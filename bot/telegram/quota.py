@@ -149,8 +149,6 @@ class QuotaGate:
         settings: QuotaSettings,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.stop = turns.stop
-        self.wake = turns.wake
         self._turns = turns
         self._database = database
         self._access = access

@@ -192,6 +192,7 @@ class UpdateHarness:
             groups=self.groups,
             notices=AdminNotices(configured_admins),
             turns=self.turns,
+            quota_gate=self.turns,
             best_effort_calls=best_effort_calls,
             is_repeatable=lambda tool: tool == "clock",
             bot_name="canvas_bot",

@@ -33,12 +33,6 @@ class CountedTurns:
         self.looks += 1
         return UsedCanvases(self.used, 0)
 
-    def stop(self, lane: Lane, before: int | None = None) -> bool:
-        return False
-
-    def wake(self, lane: Lane) -> None:
-        """Nothing waits."""
-
 
 @pytest.fixture
 def turns(monkeypatch: pytest.MonkeyPatch) -> CountedTurns:

@@ -89,13 +89,13 @@ class MessageTurns:
         if any(message.needs_fetch for message in messages):
             request = self._build_request(updates, messages, lane, translate, speaker)
             complete = partial(self._complete_request, updates, messages, request)
-            await self._deps.turns.run(request, complete)
+            await self._deps.quota_gate.run(request, complete)
             return
         refusal = explain_refusal(messages, translate)
         if refusal and not await self._has_decided_attachments(first.item):
             await self._refuse(updates, refusal)
             return
-        await self._deps.turns.run(self._build_request(updates, messages, lane, translate, speaker))
+        await self._deps.quota_gate.run(self._build_request(updates, messages, lane, translate, speaker))
 
     def _build_request(
         self,
