@@ -34,8 +34,9 @@ def show_filter_form(
         hidden["period"] = filters.period.name
     people = [(str(number), name_person(number, names)) for number in names if number > 0]
     chats = [(str(number), name_lane(str(number), names)) for number in names]
-    user = None if filters.user is None else str(filters.user)
-    thinking = {True: "yes", False: "no", None: None}[filters.thinking]
+    scope = filters.scope
+    user = None if scope.user is None else str(scope.user)
+    thinking = {True: "yes", False: "no", None: None}[scope.thinking]
     return h.section(aria_label="Filters")[
         show_periods(request, filters.period.name),
         h.details(".choice", open=True, data_fold=not _has_filters(request))[
@@ -45,18 +46,18 @@ def show_filter_form(
                 _date_field("From", "from", filters),
                 _date_field("To", "to", filters),
                 select_field(
-                    "Person", "user", user, _add_chosen(user, people, name_person(filters.user, names))
+                    "Person", "user", user, _add_chosen(user, people, name_person(scope.user, names))
                 ),
                 select_field(
                     "Chat",
                     "chat",
-                    filters.chat,
-                    _add_chosen(filters.chat, chats, name_lane(filters.chat, names)),
+                    scope.chat,
+                    _add_chosen(scope.chat, chats, name_lane(scope.chat, names)),
                 ),
-                _text_field("Model", "model", filters.model, recent.models),
-                _text_field("Tool", "tool", filters.tool, recent.tools),
-                select_field("Endpoint", "endpoint", filters.endpoint, _to_options(get_args(EndpointRole))),
-                select_field("Purpose", "purpose", filters.purpose, _to_options(get_args(CallPurpose))),
+                _text_field("Model", "model", scope.model, recent.models),
+                _text_field("Tool", "tool", scope.tool, recent.tools),
+                select_field("Endpoint", "endpoint", scope.endpoint, _to_options(get_args(EndpointRole))),
+                select_field("Purpose", "purpose", scope.purpose, _to_options(get_args(CallPurpose))),
                 select_field("Thinking", "thinking", thinking, (("yes", "on"), ("no", "off"))),
                 fields,
                 h.button["Show"],

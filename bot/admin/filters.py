@@ -5,7 +5,7 @@ Periods mean what `canvasgram report --since` means by the same words.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 from zoneinfo import ZoneInfo
 
@@ -37,32 +37,11 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What a page shows; a field that is None does not restrict it. `query` is how its address says so."""
+    """What a page shows: the scope of a report in a period. `query` is how its address says so."""
 
     period: Period
     query: Mapping[str, str]
-    user: int | None = None
-    chat: str | None = None
-    model: str | None = None
-    tool: str | None = None
-    endpoint: EndpointRole | None = None
-    purpose: CallPurpose | None = None
-    thinking: bool | None = None
-
-    def build_scope(self, zone: ZoneInfo) -> Scope:
-        """The scope of reports with these filters."""
-        return Scope(
-            self.period.since,
-            self.period.until,
-            self.chat,
-            self.user,
-            self.model,
-            str(zone),
-            self.endpoint,
-            self.tool,
-            self.purpose,
-            self.thinking,
-        )
+    scope: Scope
 
 
 def parse_period(query: Mapping[str, str], *, zone: ZoneInfo, now: float) -> Period:
@@ -85,24 +64,28 @@ def parse_period(query: Mapping[str, str], *, zone: ZoneInfo, now: float) -> Per
 def parse_filters(query: Mapping[str, str], *, zone: ZoneInfo, now: float) -> Filters:
     """All filters of a page; empty ones do not restrict it."""
     given = {name: value for name, value in query.items() if value and len(value) <= MAX_NAME_CHARACTERS}
-    user = chat = None
+    user = endpoint = purpose = thinking = None
     if "user" in given:
         if not _NUMBER.fullmatch(given["user"]):
             raise QuestionRefused("A person is named by a number, such as 12345678.")
         user = int(given["user"])
-    if "chat" in given:
-        chat = parse_scope(None, None, given["chat"], None, None, now=now).chat
-    names = ("period", "from", "to", "user", "chat", "model", "tool", "endpoint", "purpose", "thinking")
-    return Filters(
-        parse_period(given, zone=zone, now=now),
-        {name: given[name] for name in names if name in given},
-        user,
-        chat,
-        given.get("model"),
-        given.get("tool"),
-        parse_choice("The endpoint", given["endpoint"], get_args(EndpointRole))
-        if "endpoint" in given
-        else None,
-        parse_choice("The purpose", given["purpose"], get_args(CallPurpose)) if "purpose" in given else None,
-        parse_choice("Thinking", given["thinking"], ("yes", "no")) == "yes" if "thinking" in given else None,
+    scope = parse_scope(None, None, given.get("chat"), None, given.get("model"), zone=str(zone), now=now)
+    period = parse_period(given, zone=zone, now=now)
+    if "endpoint" in given:
+        endpoint = parse_choice("The endpoint", given["endpoint"], get_args(EndpointRole))
+    if "purpose" in given:
+        purpose = parse_choice("The purpose", given["purpose"], get_args(CallPurpose))
+    if "thinking" in given:
+        thinking = parse_choice("Thinking", given["thinking"], ("yes", "no")) == "yes"
+    scope = replace(
+        scope,
+        since=period.since,
+        until=period.until,
+        user=user,
+        endpoint=endpoint,
+        tool=given.get("tool"),
+        purpose=purpose,
+        thinking=thinking,
     )
+    names = ("period", "from", "to", "user", "chat", "model", "tool", "endpoint", "purpose", "thinking")
+    return Filters(period, {name: given[name] for name in names if name in given}, scope)

@@ -89,7 +89,7 @@ def _build_person(request: PageRequest, person: ReviewedPerson, roster: Roster) 
         Cell(person.id, str(person.id)),
         Cell(_describe_role(request, person)),
         _show_moment(request, person.last_turn_at),
-        Cell(_name_inviter(person.let_in_by, roster.names)),
+        Cell(name_inviter(person.let_in_by, roster.names)),
         Cell(roster.turns.get(person.id, 0), href=href),
         _show_canvases(calls, href),
         Cell(0 if calls is None else calls.costing - calls.canvases_known, href=href),
@@ -120,7 +120,8 @@ def _show_moment(request: PageRequest, moment: float | None) -> Cell:
     return Cell(format_local(moment, str(request.zone)))
 
 
-def _name_inviter(person: int | None, names: Mapping[int, str]) -> str:
+def name_inviter(person: int | None, names: Mapping[int, str]) -> str:
+    """Who let somebody in, or made a link for that."""
     if person == people.COMMAND_LINE_INVITER:
         return "the owner of the machine"
     return name_person(person, names)
@@ -165,7 +166,7 @@ def _build_group(request: PageRequest, group: Group, roster: Roster) -> tuple[Ce
         build_act_cell(request, GROUPS_PATH, group.chat, group.title, list_group_acts(group.state)),
         Cell(group.chat, str(group.chat)),
         Cell(_STATES[group.state] if group.can_send else f"{_STATES[group.state]}, muted"),
-        Cell(_name_inviter(group.let_in_by, roster.names)),
+        Cell(name_inviter(group.let_in_by, roster.names)),
         Cell("everybody there" if group.speakers == "everyone" else "people who are in"),
         Cell(_SIGHTS[group.hears_all]),
         Cell(used.canvases, href=href),

@@ -208,9 +208,10 @@ async def test_what_a_screen_raises_is_a_page_that_tells_no_secret(
 def test_filters_mean_what_the_report_means_by_the_same_words():
     query = {"period": "7d", "user": "5", "chat": "-100:3", "model": "m", "thinking": "no", "tool": ""}
     filters = parse_filters(query, zone=BERLIN, now=NOW)
-    assert filters.build_scope(BERLIN).since == NOW - 7 * 86_400  # a midnight, as `--since 7d` is
-    assert (filters.user, filters.chat, filters.model, filters.thinking) == (5, "-100:3", "m", False)
-    assert (filters.tool, filters.purpose) == (None, None)
+    scope = filters.scope
+    assert scope.since == NOW - 7 * 86_400  # a midnight, as `--since 7d` is
+    assert (scope.user, scope.chat, scope.model, scope.thinking) == (5, "-100:3", "m", False)
+    assert (scope.tool, scope.purpose, scope.zone) == (None, None, "Europe/Berlin")
     assert "tool" not in filters.query
     own = parse_filters({"from": "2026-11-01", "to": "2026-11-02"}, zone=BERLIN, now=NOW).period
     assert (own.until - own.since, own.before.until, own.before.since) == (

@@ -131,7 +131,7 @@ async def show_changes(request: PageRequest) -> Content:
             tx,
             since=filters.period.since,
             until=filters.period.until,
-            person=filters.user,
+            person=filters.scope.user,
             action=_parse_text(request, "what"),
             subject=_parse_text(request, "subject"),
             before=cursor.id if cursor else None,

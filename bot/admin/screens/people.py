@@ -18,14 +18,18 @@ from bot.admin.components import (
 from bot.admin.data_table import export_table, show_table
 from bot.admin.filter_form import show_periods
 from bot.admin.filters import parse_period
-from bot.admin.names import name_person
 from bot.admin.page_request import Content, PageRequest, Screen, ScreenPage
 from bot.admin.people_acts import PEOPLE_ACTS
-from bot.admin.people_tables import Roster, build_groups_table, build_people_table, build_strangers_table
+from bot.admin.people_tables import (
+    Roster,
+    build_groups_table,
+    build_people_table,
+    build_strangers_table,
+    name_inviter,
+)
 from bot.db.people import groups, limits, people
 from bot.db.people.admin_changes import LINK_HOURS
 from bot.db.people.limits import EVERYBODY
-from bot.db.people.people import COMMAND_LINE_INVITER, Invite
 from bot.db.people.roster import ReviewedPerson, list_reviewed_people
 from bot.db.usage import report_sums
 from bot.db.usage.usage_sums import Scope
@@ -132,19 +136,13 @@ def _show_invites(request: PageRequest, roster: Roster) -> h.Element:
     """The links that nobody has used yet, each with what voids it."""
     lines = (
         h.li[
-            f"For {_INVITED[invite.role]}, by {_name_maker(invite, roster)}, until "
+            f"For {_INVITED[invite.role]}, by {name_inviter(invite.made_by, roster.names)}, until "
             f"{format_local(invite.expires_at, str(request.zone))} ",
             act_form(request, f"{request.path}/revoke", "Revoke", hidden_field("link", invite.code_hash)),
         ]
         for invite in roster.invites
     )
     return show_section("Open links", h.ul[lines] if roster.invites else show_nothing("None is open."))
-
-
-def _name_maker(invite: Invite, roster: Roster) -> str:
-    if invite.made_by == COMMAND_LINE_INVITER:
-        return "the owner of the machine"
-    return name_person(invite.made_by, roster.names)
 
 
 SCREEN = Screen("people", "People", 7, {"": show_people, **ACCESS_VIEWS}, {**PEOPLE_ACTS, **ACCESS_ACTS})

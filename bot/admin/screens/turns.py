@@ -131,7 +131,7 @@ def parse_selection(request: PageRequest, filters: Filters) -> TurnSelection:
     longer_than = _parse_number(request, "longer")
     steps = _parse_number(request, "steps")
     return TurnSelection(
-        filters.build_scope(request.zone),
+        filters.scope,
         ending or None,
         longer_than,
         None if steps is None else int(steps),

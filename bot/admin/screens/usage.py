@@ -59,14 +59,14 @@ async def show_usage(request: PageRequest) -> ScreenPage | Download:
     table_name = request.query.get("table", "")
     if request.export and table_name == by:
         return export_table(await _load_table(request, filters, by), request.export)
-    scope = filters.build_scope(request.zone)
-    before_scope = replace(filters, period=filters.period.before).build_scope(request.zone)
+    earlier = filters.period.before
+    scope_before = replace(filters.scope, since=earlier.since, until=earlier.until)
     unit = choose_time_unit(filters.period)
     async with request.read() as tx:
         names = await people.list_names(tx)
         recent = await list_recent_names(tx)
-        now = await load_sums_in(tx, ReportQuery(scope, unit), percentiles_of=SHOWN_INTERVALS)
-        before = await load_sums_in(tx, ReportQuery(before_scope), percentiles_of=SHOWN_INTERVALS)
+        now = await load_sums_in(tx, ReportQuery(filters.scope, unit), percentiles_of=SHOWN_INTERVALS)
+        before = await load_sums_in(tx, ReportQuery(scope_before), percentiles_of=SHOWN_INTERVALS)
     figures = list_figures(now, before)
     times = build_time_table(now, filters)
     if request.export:
@@ -98,13 +98,12 @@ def _parse_table(request: PageRequest) -> Grouping:
 
 
 async def _load_table(request: PageRequest, filters: Filters, by: Grouping) -> DataTable:
-    scope = filters.build_scope(request.zone)
     async with request.read() as tx:
         names = await people.list_names(tx)
         if by == "tool":
-            report = await load_tool_report(tx, scope)
+            report = await load_tool_report(tx, filters.scope)
         else:
-            report = await load_sums_in(tx, ReportQuery(scope, by))
+            report = await load_sums_in(tx, ReportQuery(filters.scope, by))
     table = build_group_table(name_people(report, names), TABLES[by], filters)
     return sort_table(table, request.query.get("sort"))
 
