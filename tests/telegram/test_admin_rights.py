@@ -7,7 +7,7 @@ from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.people.people import Person
 from bot.db.tables import audit, inbox, invites, page_links
-from bot.telegram.commands.callbacks import _ADMIN_BUTTONS
+from bot.telegram.commands import callbacks
 from bot.telegram.commands.registry import COMMANDS
 from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
 
@@ -35,7 +35,9 @@ async def count_effects(database: Database) -> list[int]:
 async def test_no_command_or_button_acts_for_an_admin_of_old(database: Database, role: people.RoleOrBlocked):
     commands = {command.name for command in COMMANDS if command.min_role == "admin"}
     assert commands == WORDS.keys()
-    assert {data.partition(":")[0] for data in BUTTONS} == _ADMIN_BUTTONS
+    assert {data.partition(":")[0] for data in BUTTONS} == {
+        button.name for button in callbacks.BUTTONS if button.min_role == "admin"
+    }
     harness = UpdateHarness(database)
     await harness.let_in(ADMIN, "admin")
     await harness.let_in(BOB)

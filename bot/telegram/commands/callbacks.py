@@ -6,7 +6,9 @@ that its subject still exists and belongs to the chat it came from.
 
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 from bot.db.conversations import notes
 from bot.db.conversations.retries import find_last_turn
@@ -51,17 +53,40 @@ CONTINUE_PROMPT = "Please go on exactly where you stopped."
 """The request to the model when a person wants more of an answer that was cut at its length."""
 
 
+@dataclass(frozen=True, slots=True)
+class ButtonKind:
+    """One kind of button: what it does, and who may tap it.
+
+    `name`: the word with which its data begins, before a colon.
+    `in_groups`: whether it works in a group; others are for the private chat alone.
+    `concerns_others`: in a group it may be about what others asked, so it matters who moderates there.
+    """
+
+    name: str
+    action: Action
+    min_role: Literal["member", "admin"] = "member"
+    in_groups: bool = True
+    concerns_others: bool = False
+
+
+def find_button(data: str) -> ButtonKind | None:
+    """Return the kind of the button with this data."""
+    name = data.partition(":")[0]
+    return next((button for button in BUTTONS if button.name == name), None)
+
+
 def choose_button_action(
     data: str, role: RoleOrBlocked | None, *, in_group: bool = False
 ) -> tuple[Action, str]:
     """Return what a button with this data does for somebody of this role, and its arguments."""
-    name, _, args = data.partition(":")
-    action = _BUTTON_ACTIONS.get(name)
-    if in_group and role is not None and name in _ADMIN_BUTTONS | _PERSONAL_BUTTONS:
-        return _send_to_private_chat, ""
-    if role is None or action is None or (name in _ADMIN_BUTTONS and role != "admin"):
+    button = find_button(data)
+    if role is None or button is None:
         return _reject, ""
-    return action, args
+    if in_group and not button.in_groups:
+        return _send_to_private_chat, ""
+    if button.min_role == "admin" and role != "admin":
+        return _reject, ""
+    return button.action, data.partition(":")[2]
 
 
 async def _reject(context: ActionContext) -> ActionResult:
@@ -178,36 +203,34 @@ def _with_number(action: Callable[[ActionContext, int], Awaitable[ActionResult]]
 
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
-_ADMIN_BUTTONS = {"group", "people", "stranger", "tools"}
-_PERSONAL_BUTTONS = {"consent", "language", "signin"}
-_BUTTON_ACTIONS: dict[str, Action] = {
-    "new": conversation.handle_new_button,
-    "stop": _with_number(_stop_turn),
-    "allow": approvals.handle_answer_button,
-    "signin": sign_in.handle_sign_in_button,
-    "answer": tool_answers.handle_answer_button,
-    "revoke": approvals.handle_revoke_button,
-    "again": _with_number(_resend_message),
-    "drop": _with_number(_drop_waiting),
-    "retry": retries.handle_retry_button,
-    "redo": retries.handle_offer_button,
-    "edit": edited_messages.handle_card_button,
-    "note": _with_number(_delete_note),
-    "ask": _with_number(_ask_example),
-    "stranger": strangers.handle_card_button,
-    "group": group_cards.handle_group_button,
-    "people": people.handle_people_button,
-    "tools": tool_cards.handle_tool_button,
-    "consent": consent.handle_consent_button,
-    "more": _with_number(_continue_answer),
-    "language": language.handle_language_button,
-    "think": think.handle_think_button,
-    "instructions": instructions.handle_button,
-    "forget": forget.handle_forget_button,
-    "job": job_cards.handle_job_button,
-    "zone": jobs.handle_zone_button,
-    "snooze": snooze.handle_snooze_button,
-    "usage": ReadOnlyAction(usage.handle_summary_button),
-    "details": ReadOnlyAction(_with_number(usage.handle_details_button)),
-    "picture": ReadOnlyAction(usage.handle_chart_button),
-}
+BUTTONS = (
+    ButtonKind("new", conversation.handle_new_button, concerns_others=True),
+    ButtonKind("stop", _with_number(_stop_turn), concerns_others=True),
+    ButtonKind("allow", approvals.handle_answer_button, concerns_others=True),
+    ButtonKind("signin", sign_in.handle_sign_in_button, in_groups=False),
+    ButtonKind("answer", tool_answers.handle_answer_button, concerns_others=True),
+    ButtonKind("revoke", approvals.handle_revoke_button),
+    ButtonKind("again", _with_number(_resend_message), concerns_others=True),
+    ButtonKind("drop", _with_number(_drop_waiting)),
+    ButtonKind("retry", retries.handle_retry_button, concerns_others=True),
+    ButtonKind("redo", retries.handle_offer_button, concerns_others=True),
+    ButtonKind("edit", edited_messages.handle_card_button, concerns_others=True),
+    ButtonKind("note", _with_number(_delete_note), concerns_others=True),
+    ButtonKind("ask", _with_number(_ask_example)),
+    ButtonKind("stranger", strangers.handle_card_button, min_role="admin", in_groups=False),
+    ButtonKind("group", group_cards.handle_group_button, min_role="admin", in_groups=False),
+    ButtonKind("people", people.handle_people_button, min_role="admin", in_groups=False),
+    ButtonKind("tools", tool_cards.handle_tool_button, min_role="admin", in_groups=False),
+    ButtonKind("consent", consent.handle_consent_button, in_groups=False),
+    ButtonKind("more", _with_number(_continue_answer), concerns_others=True),
+    ButtonKind("language", language.handle_language_button, in_groups=False),
+    ButtonKind("think", think.handle_think_button, concerns_others=True),
+    ButtonKind("instructions", instructions.handle_button, concerns_others=True),
+    ButtonKind("forget", forget.handle_forget_button, concerns_others=True),
+    ButtonKind("job", job_cards.handle_job_button, concerns_others=True),
+    ButtonKind("zone", jobs.handle_zone_button),
+    ButtonKind("snooze", snooze.handle_snooze_button, concerns_others=True),
+    ButtonKind("usage", ReadOnlyAction(usage.handle_summary_button)),
+    ButtonKind("details", ReadOnlyAction(_with_number(usage.handle_details_button))),
+    ButtonKind("picture", ReadOnlyAction(usage.handle_chart_button)),
+)

@@ -57,6 +57,7 @@ class Command:
     `group`: the heading of /help below which it stands.
     `example`: the command as somebody might write it.
     `in_groups`: whether it works in a group; others are for the private chat alone.
+    `concerns_others`: in a group it may be about what others asked, so it matters who moderates there.
     `needs_fallback`: it is about the second endpoint, and hidden where there is none.
     """
 
@@ -67,6 +68,7 @@ class Command:
     min_role: Literal["anyone", "member", "admin"] = "member"
     in_menu: bool = True
     in_groups: bool = False
+    concerns_others: bool = False
     needs_fallback: bool = False
     example: str = ""
 
@@ -231,8 +233,22 @@ HELP_EXAMPLES = (
 
 GROUP_MENU = ("ask", "new", "stop", "usage", "help")
 COMMANDS = (
-    Command("new", translatable("start a new conversation"), conversation.handle_new, CHAT, in_groups=True),
-    Command("stop", translatable("stop what I'm doing"), conversation.handle_stop, CHAT, in_groups=True),
+    Command(
+        "new",
+        translatable("start a new conversation"),
+        conversation.handle_new,
+        CHAT,
+        in_groups=True,
+        concerns_others=True,
+    ),
+    Command(
+        "stop",
+        translatable("stop what I'm doing"),
+        conversation.handle_stop,
+        CHAT,
+        in_groups=True,
+        concerns_others=True,
+    ),
     Command(
         "retry",
         translatable("answer the last message again"),
@@ -271,6 +287,7 @@ COMMANDS = (
         CHAT,
         in_menu=False,
         in_groups=True,
+        concerns_others=True,
         example=translatable("/instructions answer in two sentences"),
     ),
     Command(
@@ -280,6 +297,7 @@ COMMANDS = (
         CHAT,
         in_menu=False,
         in_groups=True,
+        concerns_others=True,
     ),
     Command(
         "context",
@@ -337,6 +355,7 @@ COMMANDS = (
         SETTINGS,
         in_menu=False,
         in_groups=True,
+        concerns_others=True,
     ),
     Command(
         "id", translatable("your number in Telegram"), handle_id, SETTINGS, min_role="anyone", in_menu=False

@@ -44,7 +44,9 @@ from bot.telegram.commands import (
     strangers,
     tool_answers,
 )
+from bot.telegram.commands.callbacks import ButtonKind, find_button
 from bot.telegram.commands.groups import GROUP_TYPES
+from bot.telegram.commands.registry import Command, find_command
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.envelope import find_question_key
 from bot.telegram.incoming.update import ParsedUpdate
@@ -53,11 +55,6 @@ from bot.telegram.runners.message_turns import MessageTurns
 from bot.telegram.runners.refusals import RefusalReplies, group_by_lane
 from bot.telegram.runners.update_parser import UpdateParser
 from bot.translations.translator import Translator, find_language, load_translator, match_language
-
-# Commands and buttons that concern what others asked, or the whole chat; then those of who asked, which may
-# be the group itself.
-MODERATED_ACTIONS = frozenset({"stop", "forget", "instructions", "think", "note", "again", "new"})
-ASKER_ACTIONS = frozenset({"allow", "answer", "edit", "job", "more", "redo", "retry", "snooze"})
 
 log = logging.getLogger(__name__)
 
@@ -391,9 +388,12 @@ async def _settle(tx: Transaction, ids: Sequence[int], role: RoleOrBlocked | Non
 
 def _needs_moderator(update: ParsedUpdate) -> bool:
     """Whether what somebody does in a group may concern what others asked."""
+    kind: ButtonKind | Command | None
     if update.query is not None:
-        return (update.query.data or "").partition(":")[0] in MODERATED_ACTIONS | ASKER_ACTIONS
-    return registry.parse_command(_get_text(update.message))[0] in MODERATED_ACTIONS
+        kind = find_button(update.query.data or "")
+    else:
+        kind = find_command(registry.parse_command(_get_text(update.message))[0])
+    return kind is not None and kind.concerns_others
 
 
 def _get_text(message: Message | None) -> str:
