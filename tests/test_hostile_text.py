@@ -53,12 +53,16 @@ from bot.telegram.formatting.autolinks import find_addresses, keep_known_links
 from bot.telegram.formatting.block_files import build_block_files
 from bot.telegram.formatting.render import clean_text
 from bot.telegram.formatting.splitter import Piece
-from bot.telegram.groups import GroupIdentity
 from bot.telegram.incoming import verdicts
 from bot.telegram.incoming.attachments import clean_name
 from bot.telegram.incoming.backlog import build_waiting_message, shorten_refused
 from bot.telegram.incoming.envelope import read_envelope
-from bot.telegram.incoming.group_address import cut_leading_mention, find_address, find_speaker_name
+from bot.telegram.incoming.group_address import (
+    GroupIdentity,
+    cut_leading_mention,
+    find_address,
+    find_speaker_name,
+)
 from bot.telegram.incoming.prompt_text import format_message
 from bot.telegram.incoming.shared_items import format_shared_item
 from bot.telegram.incoming.update import to_display_name

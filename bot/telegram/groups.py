@@ -5,26 +5,12 @@ committed. What another replica changes is read again.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bot.db.engine import Database
 from bot.db.people import groups
 from bot.db.people.groups import Group
-
-
-@dataclass(frozen=True, slots=True)
-class GroupIdentity:
-    """Who the assistant is in a group.
-
-    `username`: without the @.
-    `commands`: the names of its commands, without the slash.
-    `name`: what its people call it beside that (None: nothing).
-    """
-
-    id: int
-    username: str
-    commands: frozenset[str]
-    name: str | None = None
+from bot.telegram.incoming.group_address import GroupIdentity
 
 
 class GroupDirectory:

@@ -17,9 +17,9 @@ from bot.db.queues.inbox import STALE_SECONDS
 from bot.domain import InboxItem, Lane
 from bot.llm.address_question import MAX_LINES, GroupMessage
 from bot.rate_limit import RateLimiter
-from bot.telegram.groups import GroupDirectory, GroupIdentity
+from bot.telegram.groups import GroupDirectory
 from bot.telegram.incoming.envelope import find_lane
-from bot.telegram.incoming.group_address import find_reply_target, find_speaker_name
+from bot.telegram.incoming.group_address import GroupIdentity, find_reply_target, find_speaker_name
 from bot.telegram.incoming.prompt_text import extract_text
 from bot.telegram.incoming.update import ParsedUpdate
 from bot.turns import AddressJudge

@@ -10,8 +10,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
-from telegram import ChatMember, ChatMemberRestricted
-
 from bot.db.engine import Database
 from bot.db.people import group_texts, groups
 from bot.db.people.admin_changes import AdminChange
@@ -56,15 +54,15 @@ def choose_group_action(
     if update.membership:
         return partial(handle_membership, update, sees_all)
     message = update.message
-    if message is not None and message.migrate_to_chat_id is not None:
-        return partial(_move_group, message.chat.id, message.migrate_to_chat_id)
-    if message is not None and message.migrate_from_chat_id is not None:
-        return partial(_move_group, message.migrate_from_chat_id, message.chat.id)
+    if message is not None and message.moved_to is not None:
+        return partial(_move_group, message.chat, message.moved_to)
+    if message is not None and message.moved_from is not None:
+        return partial(_move_group, message.moved_from, message.chat)
     if message is not None and directory.find(update.lane.chat) is None:
         return partial(announce_group, update, sees_all)
     if message is not None and not directory.can_answer(update.lane.chat):
         return do_nothing
-    if role in {"admin", "member"} or update.query:
+    if role in {"admin", "member"} or update.tap:
         return None
     # A refusal would be one more message of a bot in the group.
     group = directory.find_open(update.lane.chat)
@@ -77,21 +75,22 @@ async def handle_membership(
     update: ParsedUpdate, sees_all: bool | None, context: ActionContext
 ) -> ActionResult:
     """Note that the bot was added to a group, made an administrator, muted, or removed."""
-    assert update.membership is not None
-    member = update.membership.new_chat_member
-    chat = update.membership.chat
-    known = context.deps.groups.find(chat.id)
-    if not is_present(member):
+    change = update.membership
+    assert change is not None
+    known = context.deps.groups.find(change.chat)
+    if not change.is_present:
         return await _note_removal(context, known)
-    group = Group(chat.id, chat.title or str(chat.id), "asked", context.now, added_by=context.person or None)
+    title = change.chat_title or str(change.chat)
+    group = Group(change.chat, title, "asked", context.now, added_by=context.person or None)
     if known is not None and known.state != "left":
         group = replace(known, title=group.title)
-    group = replace(group, can_send=_can_send(member), hears_all=sees_all)
+    group = replace(group, can_send=change.can_send, hears_all=sees_all)
     if known is not None and known.state != "left":
         return await store_group(context, group)
     if context.deps.access.get_role(context.person) == "blocked":
         left = await store_group(context, replace(group, state="left"))
-        return replace(left, best_effort_calls=(partial(context.deps.best_effort_calls.leave_chat, chat.id),))
+        leave_chat = partial(context.deps.best_effort_calls.leave_chat, change.chat)
+        return replace(left, best_effort_calls=(leave_chat,))
     return await _join_group(context, group, has_card=_was_asked_about(context, known))
 
 
@@ -107,9 +106,10 @@ async def announce_group(update: ParsedUpdate, sees_all: bool | None, context: A
 
     Where the bot is open to all, it is let in, and else admins are asked.
     """
-    assert update.message is not None
-    chat = update.message.chat
-    group = Group(chat.id, chat.title or str(chat.id), "asked", context.now, hears_all=sees_all)
+    message = update.message
+    assert message is not None
+    title = message.chat_title or str(message.chat)
+    group = Group(message.chat, title, "asked", context.now, hears_all=sees_all)
     return replace(await _join_group(context, group), goes_on=True)
 
 
@@ -238,14 +238,3 @@ async def store_group(context: ActionContext, group: Group) -> ActionResult:
     """Store a group, and note it in memory once that is committed."""
     await groups.put(context.tx, group)
     return ActionResult(after_commit=(partial(context.deps.groups.remember, group),))
-
-
-def is_present(member: ChatMember) -> bool:
-    """Whether somebody of this membership is in the group."""
-    if isinstance(member, ChatMemberRestricted):
-        return member.is_member
-    return member.status in {ChatMember.MEMBER, ChatMember.ADMINISTRATOR, ChatMember.OWNER}
-
-
-def _can_send(member: ChatMember) -> bool:
-    return not isinstance(member, ChatMemberRestricted) or member.can_send_messages

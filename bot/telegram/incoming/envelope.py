@@ -13,10 +13,10 @@ from bot.db.people.group_texts import GroupText
 from bot.db.queues.inbox import STALE_SECONDS, TURN_SHAPES
 from bot.db.queues.incoming_updates import IncomingUpdate, MessageEdit
 from bot.domain import ItemShape, Lane
-from bot.telegram.groups import GroupDirectory
 from bot.telegram.incoming.attachments import extract_media
 from bot.telegram.incoming.backlog import is_forwarded
 from bot.telegram.incoming.group_address import (
+    KnownGroups,
     find_address,
     find_command_entity,
     find_group_sender,
@@ -40,7 +40,7 @@ _ORDERED_COMMANDS: dict[str, ItemShape] = {"new": "new", "retry": "command", "de
 """Commands that wait for their turn in the lane, with their shapes."""
 
 
-def read_envelope(raw: object, now: float, groups: GroupDirectory) -> IncomingUpdate | None:
+def read_envelope(raw: object, now: float, groups: KnownGroups) -> IncomingUpdate | None:
     """Return what is stored of an update; None without an id, for it could not be acknowledged."""
     update = _rename_guest_message(_as_object(raw))
     update_id = _parse_id(update.get("update_id"))
@@ -84,7 +84,7 @@ def _rename_guest_message(update: dict[str, Any]) -> dict[str, Any]:
     return {"update_id": update.get("update_id"), "message": message | {"guest_query_id": query_id}}
 
 
-def _read_edit(update: dict[str, Any], groups: GroupDirectory) -> MessageEdit | None:
+def _read_edit(update: dict[str, Any], groups: KnownGroups) -> MessageEdit | None:
     """Return the message that an edit leaves, if it is one that a turn may answer.
 
     In a group it need not be addressed: the message may have been before.
@@ -114,9 +114,7 @@ def _get_hold_seconds(message: dict[str, Any], shape: ItemShape) -> float:
     return 0.0
 
 
-def _classify(
-    update: dict[str, Any], message: dict[str, Any], groups: GroupDirectory
-) -> tuple[ItemShape, bool]:
+def _classify(update: dict[str, Any], message: dict[str, Any], groups: KnownGroups) -> tuple[ItemShape, bool]:
     """Return the update's shape, and whether it waits in its lane (else it is a control item)."""
     if "callback_query" in update:
         return "tap", False
@@ -158,14 +156,14 @@ def _classify_addressed(message: dict[str, Any]) -> tuple[ItemShape, bool]:
     return "command", False
 
 
-def _is_addressed_in_open_group(message: dict[str, Any], groups: GroupDirectory) -> bool:
+def _is_addressed_in_open_group(message: dict[str, Any], groups: KnownGroups) -> bool:
     chat = _parse_id(_as_object(message.get("chat")).get("id"))
     if chat is None or not groups.can_answer(chat):
         return False
     return find_address(message, groups.get_identity(chat)) is not None
 
 
-def _can_be_judged(message: dict[str, Any], groups: GroupDirectory) -> bool:
+def _can_be_judged(message: dict[str, Any], groups: KnownGroups) -> bool:
     """Whether the endpoint is asked if an unaddressed message is for the assistant: a person's own words."""
     chat = _parse_id(_as_object(message.get("chat")).get("id"))
     group = groups.find_open(chat) if chat is not None else None
@@ -177,7 +175,7 @@ def _can_be_judged(message: dict[str, Any], groups: GroupDirectory) -> bool:
     return is_readable and _classify_addressed(message) == ("text", True)
 
 
-def _is_for_others(update: dict[str, Any], groups: GroupDirectory) -> bool:
+def _is_for_others(update: dict[str, Any], groups: KnownGroups) -> bool:
     """Whether an update concerns the assistant in no way, as a group's message to others does.
 
     Nothing is stored of it, but for what is read along.
@@ -199,7 +197,7 @@ def _is_for_others(update: dict[str, Any], groups: GroupDirectory) -> bool:
     return find_address(message, groups.get_identity(chat_id)) is None
 
 
-def _read_group_text(update: dict[str, Any], groups: GroupDirectory, now: float) -> GroupText | None:
+def _read_group_text(update: dict[str, Any], groups: KnownGroups, now: float) -> GroupText | None:
     """Return what a message to others says, if the assistant reads along there.
 
     No line of it can look like one of somebody else: it becomes a single one.
@@ -221,7 +219,7 @@ def _read_group_text(update: dict[str, Any], groups: GroupDirectory, now: float)
     return GroupText(lane, message_id, person, name, text, written_at, is_edit="edited_message" in update)
 
 
-def _is_idle_reaction(change: dict[str, Any], groups: GroupDirectory) -> bool:
+def _is_idle_reaction(change: dict[str, Any], groups: KnownGroups) -> bool:
     """Whether a reaction says nothing about an answer: in a large group they are many."""
     chat = _as_object(change.get("chat"))
     chat_id = _parse_id(chat.get("id"))

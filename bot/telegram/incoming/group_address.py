@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
 
-from bot.telegram.groups import GroupIdentity
+from bot.db.people.groups import Group
 from bot.telegram.incoming.update import to_plain_name
 
 MAX_SPEAKER_CHARS = 40
@@ -13,6 +14,41 @@ NAMELESS = "Somebody"
 AddressKind = Literal["reply", "mention", "command", "name"]
 
 _COMMAND = re.compile(r"/([A-Za-z0-9_]{1,32})(?:@(\w{1,32}))?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupIdentity:
+    """Who the assistant is in a group.
+
+    `username`: without the @.
+    `commands`: the names of its commands, without the slash.
+    `name`: what its people call it beside that (None: nothing).
+    """
+
+    id: int
+    username: str
+    commands: frozenset[str]
+    name: str | None = None
+
+
+class KnownGroups(Protocol):
+    """Which groups the bot answers in, and what it is called there."""
+
+    def find_open(self, chat: int) -> Group | None:
+        """Return the group of this chat if the bot answers there."""
+        ...
+
+    def can_answer(self, chat: int) -> bool:
+        """Whether the bot answers in this chat, and may write there."""
+        ...
+
+    def takes_guest_queries(self, chat: int) -> bool:
+        """Whether the bot answers as a guest in this chat."""
+        ...
+
+    def get_identity(self, chat: int) -> GroupIdentity:
+        """Return who the assistant is in this chat."""
+        ...
 
 
 def find_address(message: dict[str, Any], identity: GroupIdentity) -> AddressKind | None:

@@ -1,4 +1,4 @@
-"""Parses a stored update into what a person did in Telegram: who, where, and with what."""
+"""Parses a stored update into what a person did in Telegram: who, where, and with what, as plain values."""
 
 import unicodedata
 from collections.abc import Mapping
@@ -7,14 +7,12 @@ from inspect import signature
 from typing import Any
 
 from telegram import (
-    CallbackQuery,
     ChatMember,
     ChatMemberAdministrator,
     ChatMemberRestricted,
     ChatMemberUpdated,
     MaybeInaccessibleMessage,
     Message,
-    MessageReactionUpdated,
     Update,
     User,
 )
@@ -27,11 +25,50 @@ _FILLERS = "\u115f\u1160\u17b4\u17b5"  # letters that show nothing; NFKC makes t
 
 
 @dataclass(frozen=True, slots=True)
+class ReadMessage:
+    """A message that somebody wrote or edited.
+
+    `text`: its text or caption ("": it has neither). `album`: what it came in with others (None: alone).
+    `moved_to`, `moved_from`: the other number of a group that it says has become a supergroup.
+    """
+
+    message_id: int
+    chat: int
+    chat_title: str | None
+    text: str
+    is_forward: bool = False
+    album: str | None = None
+    moved_to: int | None = None
+    moved_from: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ButtonTap:
+    """A tap on a button; `message_id` of the message that it stands below (None: nobody knows which)."""
+
+    id: str
+    data: str
+    message_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipChange:
+    """How the bot's place in a chat has changed; `is_blocked`: it was removed, or a person blocked it."""
+
+    chat: int
+    chat_title: str | None
+    was_present: bool
+    is_present: bool
+    can_send: bool
+    is_blocked: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ParsedUpdate:
     """What one update says. `lane` is None if nobody can be answered, `person` if no person did it.
 
-    At most one of `message`, `edited`, `query`, `reaction` and `membership` is set; an update of another kind
-    has none.
+    At most one of `message`, `edited`, `tap`, `is_reaction` and `membership` is set; an update of another
+    kind has none.
     """
 
     item: InboxItem
@@ -41,11 +78,11 @@ class ParsedUpdate:
     language_code: str | None = None
     sent_at: float = 0.0
     chat_type: str = ""  # in Telegram's words: private, group, supergroup, channel
-    message: Message | None = None
-    edited: Message | None = None
-    query: CallbackQuery | None = None
-    reaction: MessageReactionUpdated | None = None
-    membership: ChatMemberUpdated | None = None
+    message: ReadMessage | None = None
+    edited: ReadMessage | None = None
+    tap: ButtonTap | None = None
+    is_reaction: bool = False
+    membership: MembershipChange | None = None
 
 
 def parse_update(item: InboxItem) -> ParsedUpdate:
@@ -54,11 +91,13 @@ def parse_update(item: InboxItem) -> ParsedUpdate:
     if "stopped_message_generation" in update.api_kwargs:
         return _parse_stop(item, update.api_kwargs["stopped_message_generation"])
     if query := update.callback_query:
-        return _build_update(item, query.from_user, query.message, query=query)
+        message_id = query.message.message_id if query.message else None
+        tap = ButtonTap(query.id, query.data or "", message_id)
+        return _build_update(item, query.from_user, query.message, tap=tap)
     if reaction := update.message_reaction:
         chat = reaction.chat
         person = _read_person(reaction.user)
-        return ParsedUpdate(item, Lane(chat.id), *person, chat_type=chat.type, reaction=reaction)
+        return ParsedUpdate(item, Lane(chat.id), *person, chat_type=chat.type, is_reaction=True)
     if membership := update.my_chat_member:
         chat = membership.chat
         return ParsedUpdate(
@@ -66,14 +105,15 @@ def parse_update(item: InboxItem) -> ParsedUpdate:
             Lane(chat.id),
             *_read_person(membership.from_user),
             chat_type=chat.type,
-            membership=membership,
+            membership=_read_membership(membership),
         )
     if message := update.message:
+        sent_at = message.date.timestamp()
         return _build_update(
-            item, message.from_user, message, message=message, sent_at=message.date.timestamp()
+            item, message.from_user, message, message=_read_message(message), sent_at=sent_at
         )
     if edited := update.edited_message:
-        return _build_update(item, edited.from_user, edited, edited=edited)
+        return _build_update(item, edited.from_user, edited, edited=_read_message(edited))
     return ParsedUpdate(item)
 
 
@@ -129,7 +169,7 @@ def _build_update(
     if isinstance(origin, Message) and origin.is_topic_message:
         topic = origin.message_thread_id
     sender = _read_person(user)
-    if isinstance(origin, Message) and "query" not in fields:
+    if isinstance(origin, Message) and "tap" not in fields:
         sender = _read_author(origin)
     return ParsedUpdate(
         item,
@@ -147,6 +187,38 @@ def _parse_stop(item: InboxItem, payload: Mapping[str, Any]) -> ParsedUpdate:
     lane = Lane(chat, payload.get("message_thread_id"))
     person = chat if chat_type == "private" else None
     return ParsedUpdate(item, lane, person, chat_type=chat_type)
+
+
+def _read_message(message: Message) -> ReadMessage:
+    return ReadMessage(
+        message.message_id,
+        message.chat.id,
+        message.chat.title,
+        message.text or message.caption or "",
+        is_forward=message.forward_origin is not None,
+        album=message.media_group_id,
+        moved_to=message.migrate_to_chat_id,
+        moved_from=message.migrate_from_chat_id,
+    )
+
+
+def _read_membership(change: ChatMemberUpdated) -> MembershipChange:
+    member = change.new_chat_member
+    return MembershipChange(
+        change.chat.id,
+        change.chat.title,
+        was_present=_is_present(change.old_chat_member),
+        is_present=_is_present(member),
+        can_send=not isinstance(member, ChatMemberRestricted) or member.can_send_messages,
+        is_blocked=member.status == ChatMember.BANNED,
+    )
+
+
+def _is_present(member: ChatMember) -> bool:
+    """Whether somebody of this membership is in the group."""
+    if isinstance(member, ChatMemberRestricted):
+        return member.is_member
+    return member.status in {ChatMember.MEMBER, ChatMember.ADMINISTRATOR, ChatMember.OWNER}
 
 
 def _read_author(message: Message) -> tuple[int | None, str, str | None]:

@@ -18,10 +18,10 @@ from bot.jobs.user_jobs import JobOwner
 from bot.telegram.actions import Action, ActionContext, ActionDependencies, ActionResult, reply_text
 from bot.telegram.commands import registry
 from bot.telegram.commands.jobs import handle_zone
-from bot.telegram.groups import GroupIdentity
 from bot.telegram.incoming.attachment_loader import AttachmentLoader, refuse_files
 from bot.telegram.incoming.attachments import extract_media
 from bot.telegram.incoming.group_address import (
+    GroupIdentity,
     cut_leading_mention,
     find_speaker_name,
     is_reply_to,

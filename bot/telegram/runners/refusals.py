@@ -28,8 +28,7 @@ class RefusalReplies:
     async def handle_membership(self, update: ParsedUpdate, context: ActionContext) -> ActionResult:
         """Note that somebody blocked or unblocked the bot."""
         assert update.membership is not None
-        status = update.membership.new_chat_member.status
-        await people.set_reachable(context.tx, context.person, reachable=status != "kicked")
+        await people.set_reachable(context.tx, context.person, reachable=not update.membership.is_blocked)
         return ActionResult()
 
     async def refuse_message(self, update: ParsedUpdate, context: ActionContext) -> ActionResult:
@@ -37,7 +36,7 @@ class RefusalReplies:
         kind = describe_kind(context.item.body["message"])
         if kind is None:
             return ActionResult()
-        album = update.message.media_group_id if update.message else None  # an album of videos
+        album = update.message.album if update.message else None  # an album of videos
         if album and not self._album_limiter.try_acquire((context.lane.key, album), context.now):
             return ActionResult()
         return reply_text(context.translate("I can't read this kind of message yet. Please type it."))
@@ -47,7 +46,7 @@ class RefusalReplies:
         first = updates[0].message
         assert first is not None
         translate = context.translate
-        if first.forward_origin:
+        if first.is_forward:
             reason = translate("That's more than I can read at once.")
         else:
             reason = translate.plural(

@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from telegram import Message
-
 from bot.attachments.outgoing_files import plan_file_parts
 from bot.db.conversations import turns
 from bot.db.engine import Database
@@ -49,7 +47,7 @@ from bot.telegram.commands.groups import GROUP_TYPES
 from bot.telegram.commands.registry import Command, find_command
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.envelope import find_question_key
-from bot.telegram.incoming.update import ParsedUpdate
+from bot.telegram.incoming.update import ParsedUpdate, ReadMessage
 from bot.telegram.runners.early_group_messages import EarlyGroupMessages, depends_on_membership
 from bot.telegram.runners.message_turns import MessageTurns
 from bot.telegram.runners.refusals import RefusalReplies, group_by_lane
@@ -181,7 +179,7 @@ class UpdateRunner:
 
     async def _taps_for_group(self, update: ParsedUpdate) -> bool:
         """Whether an administrator of a group taps a button there: they may have asked as the group."""
-        if update.query is None or update.lane is None:
+        if update.tap is None or update.lane is None:
             return False
         is_let_in = self._deps.groups.find_open(update.lane.chat) is not None
         return is_let_in and await self._moderates(update, "member")
@@ -261,7 +259,7 @@ class UpdateRunner:
         if update.chat_type not in GROUP_TYPES or update.lane is None:
             return None
         if update.membership is not None:
-            was_added = not groups.is_present(update.membership.old_chat_member)
+            was_added = not update.membership.was_present
             return await self._deps.find_group_sight(update.lane.chat, was_added=was_added)
         if self._deps.groups.find(update.lane.chat) is not None:
             return None
@@ -280,7 +278,7 @@ class UpdateRunner:
                 return action, ""
         elif update.chat_type != "private" or update.person is None:
             return do_nothing, ""
-        if update.reaction:
+        if update.is_reaction:
             return (retries.handle_reaction if role in {"admin", "member"} else do_nothing), ""
         if update.membership:
             return partial(self._refusals.handle_membership, update), ""
@@ -291,8 +289,8 @@ class UpdateRunner:
     def _choose_personal_action(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> tuple[Action, str]:
         """Return the action for what somebody who is not blocked has written or tapped."""
         in_group = update.chat_type in GROUP_TYPES
-        if update.query:
-            return callbacks.choose_button_action(update.query.data or "", role, in_group=in_group)
+        if update.tap:
+            return callbacks.choose_button_action(update.tap.data, role, in_group=in_group)
         if update.item.shape == "stop" and role:
             return conversation.handle_stop, ""
         question_key = find_question_key(update.item.body["message"]) if update.message else None
@@ -370,10 +368,10 @@ class UpdateRunner:
 
     async def _make_best_effort_calls(self, update: ParsedUpdate, result: ActionResult) -> None:
         client = self._deps.best_effort_calls
-        if update.query:
-            await client.answer_callback_query(update.query.id, result.toast)
-            if result.replacement and update.query.message and update.lane:
-                await client.edit_message(update.lane, update.query.message.message_id, result.replacement)
+        if update.tap:
+            await client.answer_callback_query(update.tap.id, result.toast)
+            if result.replacement and update.tap.message_id is not None and update.lane:
+                await client.edit_message(update.lane, update.tap.message_id, result.replacement)
         for call in result.best_effort_calls:
             await call()
 
@@ -389,17 +387,15 @@ async def _settle(tx: Transaction, ids: Sequence[int], role: RoleOrBlocked | Non
 def _needs_moderator(update: ParsedUpdate) -> bool:
     """Whether what somebody does in a group may concern what others asked."""
     kind: ButtonKind | Command | None
-    if update.query is not None:
-        kind = find_button(update.query.data or "")
+    if update.tap is not None:
+        kind = find_button(update.tap.data)
     else:
         kind = find_command(registry.parse_command(_get_text(update.message))[0])
     return kind is not None and kind.concerns_others
 
 
-def _get_text(message: Message | None) -> str:
-    if message is None:
-        return ""
-    return message.text or message.caption or ""
+def _get_text(message: ReadMessage | None) -> str:
+    return message.text if message is not None else ""
 
 
 def _find_asking_message(update: ParsedUpdate, lane: Lane) -> int | None:

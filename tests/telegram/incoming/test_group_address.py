@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from bot.telegram.groups import GroupIdentity
 from bot.telegram.incoming.group_address import (
+    GroupIdentity,
     cut_leading_mention,
     find_address,
     find_group_sender,
