@@ -34,6 +34,7 @@ from bot.settings import Settings
 from bot.telegram.access import Access
 from bot.telegram.actions import ActionDependencies
 from bot.telegram.best_effort_calls import BestEffortCalls
+from bot.telegram.bot_rights import ask_rights
 from bot.telegram.chat_administrators import ChatAdministrators
 from bot.telegram.client import TelegramBot, TelegramClient
 from bot.telegram.commands.groups import LeaveGroupsTask
@@ -132,7 +133,7 @@ async def build(
         guest_mode=settings.guest_mode == "on",
     )
     await retry_until_available(partial(groups.load, database))
-    group_sight = GroupSight(bot, database, groups)
+    group_sight = GroupSight(partial(ask_rights, bot), database, groups)
     best_effort_calls = BestEffortCalls(
         bot, partial(build_menu, has_fallback=fallback is not None), build_group_menu
     )

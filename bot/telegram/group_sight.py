@@ -4,40 +4,36 @@ Asked of Telegram when the bot gets into a group or its rights change there, and
 that it is in. While Telegram does not answer, what was known stays.
 """
 
-import asyncio
-import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
-
-from telegram import Bot, ChatMember
-from telegram.error import TelegramError
 
 from bot.db.engine import Database
 from bot.db.people import groups
 from bot.db.retry import retry_until_available
-from bot.telegram.client import UNREADABLE_ANSWER_ERRORS
+from bot.telegram.bot_rights import BotRights
 from bot.telegram.groups import GroupDirectory
 
-TIMEOUT_SECONDS = 5.0
 
-log = logging.getLogger(__name__)
-
-
-def judge_sight(*, is_administrator: bool, has_privacy_off: bool, known: bool | None) -> bool:
+def judge_sight(rights: BotRights, *, known: bool | None) -> bool:
     """Whether the bot sees every message of a group.
 
     `known`: what was found since the bot was added (None: nothing). Turning privacy mode off changes nothing
     in the groups that the bot is in already.
     """
-    return is_administrator or (has_privacy_off and known is not False)
+    return rights.is_administrator or (rights.has_privacy_off and known is not False)
 
 
 class GroupSight:
-    """Asks Telegram, and notes what it says in the database and in memory."""
+    """Notes what Telegram says, whom `ask_rights` asks, in the database and in memory."""
 
-    def __init__(self, bot: Bot, database: Database, directory: GroupDirectory) -> None:
-        self._bot = bot
+    def __init__(
+        self,
+        ask_rights: Callable[[int], Awaitable[BotRights | None]],
+        database: Database,
+        directory: GroupDirectory,
+    ) -> None:
+        self._ask_rights = ask_rights
         self._database = database
         self._directory = directory
 
@@ -48,19 +44,8 @@ class GroupSight:
         """
         group = self._directory.find(chat)
         known = group.hears_all if group is not None and not was_added else None
-        try:
-            async with asyncio.timeout(TIMEOUT_SECONDS):
-                me = await self._bot.get_me()
-                # Raw: the library raises for a member that lacks one right of those it knows.
-                member = await self._bot.do_api_request(
-                    "getChatMember", api_kwargs={"chat_id": chat, "user_id": me.id}
-                )
-        except (TelegramError, TimeoutError, *UNREADABLE_ANSWER_ERRORS) as error:
-            log.info("what it sees is unknown: %s", type(error).__name__, extra={"action": "groups.unasked"})
-            return known
-        has_privacy_off = bool(me.can_read_all_group_messages)
-        is_administrator = _read_status(member) == ChatMember.ADMINISTRATOR
-        return judge_sight(is_administrator=is_administrator, has_privacy_off=has_privacy_off, known=known)
+        rights = await self._ask_rights(chat)
+        return known if rights is None else judge_sight(rights, known=known)
 
     async def update_all(self) -> None:
         """Find out what the bot sees in each group that it is in, one after the other."""
@@ -76,8 +61,3 @@ class GroupSight:
         group = self._directory.find(chat)
         if group is not None:
             self._directory.remember(replace(group, hears_all=hears_all))
-
-
-def _read_status(member: Any) -> str | None:
-    status = member.get("status") if isinstance(member, dict) else None
-    return status if isinstance(status, str) else None

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from bot.db.people import groups
 from bot.db.people.groups import Group
 from bot.sim.telegram.members import MemberStatus
 from bot.sim.telegram.server import BotApi, BotApiFault
+from bot.telegram.bot_rights import BotRights, ask_rights
 from bot.telegram.client import create_bot
 from bot.telegram.group_sight import GroupSight, judge_sight
 from bot.telegram.groups import GroupDirectory
@@ -34,7 +36,7 @@ ANN = 7
 def test_an_administrator_sees_all_and_others_what_privacy_mode_lets_through(
     is_administrator: bool, has_privacy_off: bool, known: bool | None, expected: bool
 ):
-    sight = judge_sight(is_administrator=is_administrator, has_privacy_off=has_privacy_off, known=known)
+    sight = judge_sight(BotRights(is_administrator, has_privacy_off), known=known)
     assert sight == expected
 
 
@@ -50,7 +52,7 @@ async def open_sight(
         async with database.transaction() as tx:
             await groups.put(tx, Group(GROUP, "Team", "in", 1.0, hears_all=known))
         await directory.load(database)
-        yield api, team, directory, GroupSight(bot, database, directory)
+        yield api, team, directory, GroupSight(partial(ask_rights, bot), database, directory)
 
 
 async def test_at_start_telegram_is_asked_about_every_group(database: Database):
