@@ -69,7 +69,7 @@ SLOW = frozenset(
         "telegram/test_best_effort_calls.py",
         "test_hostile_text.py",
         "telegram/test_bot_identity.py",
-        "telegram/test_quota.py",
+        "chat/test_quota.py",
         "telegram/test_reactions.py",
         "tool_registry/test_openapi_sources.py",
         "tool_registry/test_program_homes.py",

@@ -38,6 +38,8 @@ from bot.agent.tool_search import SearchableTools
 from bot.agent.toolbox import Toolbox
 from bot.attachments.excerpts import shorten_text
 from bot.attachments.outgoing_files import prepare_file
+from bot.chat.commands import sign_in, strangers
+from bot.chat.unaddressed_messages import describe_group_message
 from bot.db.people.group_texts import StoredText
 from bot.db.people.groups import Group
 from bot.domain import AnswerLinks, Message, ToolCall
@@ -46,7 +48,6 @@ from bot.jobs.times.parser import parse_line, parse_when
 from bot.jobs.times.zones import UnclearTime
 from bot.llm.address_question import describe_message
 from bot.settings.names import list_misspelled_variables
-from bot.telegram.commands import sign_in, strangers
 from bot.telegram.delivery.renderer import MAX_DIRECT_CHARS, Snapshot, render_snapshot
 from bot.telegram.formatting.answer_links import mark_sources, may_have_links
 from bot.telegram.formatting.autolinks import find_addresses, keep_known_links
@@ -66,7 +67,6 @@ from bot.telegram.incoming.group_address import (
 from bot.telegram.incoming.prompt_text import format_message
 from bot.telegram.incoming.shared_items import format_shared_item
 from bot.telegram.incoming.update import to_display_name
-from bot.telegram.unaddressed_messages import describe_group_message
 from bot.tool_registry import rule_parser, secret_scanner
 from bot.tool_registry.admin_actions import parse_reduction
 from bot.translations.translator import ENGLISH

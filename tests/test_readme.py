@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import typer
 
+from bot.chat.commands.registry import COMMANDS
 from bot.cli.main import cli
 from bot.settings import Settings
-from bot.telegram.commands.registry import COMMANDS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "bot" / "docs"

@@ -11,6 +11,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from bot.admin.app import AdminRoutes, build_admin_app, build_admin_routes
 from bot.admin.page_request import AccessChanges, PageDependencies, RunningGateway
 from bot.app.gateway import Gateway
+from bot.chat.actions import ActionDependencies
+from bot.chat.commands.group_changes import GroupChanges
+from bot.chat.commands.people_changes import PeopleChanges
 from bot.db.bounded_reader import open_bounded_reader
 from bot.db.engine import Database, open_database
 from bot.db.people import page_sessions
@@ -19,9 +22,6 @@ from bot.errors import QuestionRefused, SettingsRefused
 from bot.http_server import BoundedProtocol, serve
 from bot.llm.seats import Seats
 from bot.settings import Settings
-from bot.telegram.actions import ActionDependencies
-from bot.telegram.commands.group_changes import GroupChanges
-from bot.telegram.commands.people_changes import PeopleChanges
 from bot.tool_registry.loader import build_builtin_tools
 
 

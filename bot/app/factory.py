@@ -21,6 +21,19 @@ from bot.app.tool_factory import build_approval_dependencies, load_tools
 from bot.app.turn_factory import TurnFactory
 from bot.app.work_listener import WorkListener
 from bot.attachments.reader import AttachmentReader
+from bot.chat.access import Access
+from bot.chat.actions import ActionDependencies
+from bot.chat.commands.groups import LeaveGroupsTask
+from bot.chat.commands.registry import COMMANDS, build_group_menu, build_menu
+from bot.chat.group_directory import GroupDirectory
+from bot.chat.group_sight import GroupSight
+from bot.chat.guest_queries import GuestQueries
+from bot.chat.quota import QuotaGate, QuotaSettings
+from bot.chat.reminders import ReminderRunner
+from bot.chat.tasks import TaskRunner
+from bot.chat.unaddressed_messages import UnaddressedMessages
+from bot.chat.unreachable_chats import UnreachableChats
+from bot.chat.updates import UpdateRunner
 from bot.db.conversations import calls
 from bot.db.database_url import is_postgresql
 from bot.db.engine import Database
@@ -31,32 +44,19 @@ from bot.llm.client import ModelClient
 from bot.llm.typed_reads import TypedReader
 from bot.queue import DeadLetters, Worker, WorkerCallbacks
 from bot.settings import Settings
-from bot.telegram.access import Access
-from bot.telegram.actions import ActionDependencies
 from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.bot_rights import ask_rights
 from bot.telegram.chat_administrators import ChatAdministrators
 from bot.telegram.client import TelegramBot, TelegramClient
-from bot.telegram.commands.groups import LeaveGroupsTask
-from bot.telegram.commands.registry import COMMANDS, build_group_menu, build_menu
 from bot.telegram.delivery.channel import ChatChannel
 from bot.telegram.delivery.rate_budget import RateLimits
 from bot.telegram.delivery.sender import Sender, SenderCallbacks
-from bot.telegram.group_sight import GroupSight
-from bot.telegram.groups import GroupDirectory
-from bot.telegram.guest_queries import GuestQueries
 from bot.telegram.incoming.backlog import BacklogLimits
 from bot.telegram.incoming.downloads import FileDownloader
 from bot.telegram.incoming.edits import EDIT_HOLD_SECONDS
 from bot.telegram.incoming.envelope import read_envelope
 from bot.telegram.incoming.polling import PollerCallbacks, PollerOptions, UpdatePoller, list_allowed_updates
-from bot.telegram.quota import QuotaGate, QuotaSettings
 from bot.telegram.reactions import SeenReactions
-from bot.telegram.runners.reminders import ReminderRunner
-from bot.telegram.runners.tasks import TaskRunner
-from bot.telegram.runners.updates import UpdateRunner
-from bot.telegram.unaddressed_messages import UnaddressedMessages
-from bot.telegram.unreachable_chats import UnreachableChats
 from bot.tool_registry.program_homes import find_homes_folder
 from bot.turns.call_ledger import CallLedger
 from bot.turns.endpoints import ModelEndpoint

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from bot.chat.access import Access
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.retry import retry_until_available
-from bot.telegram.access import Access
 
 LOOK_SECONDS = 60.0  # between looks at the clock, which may be moved
 

@@ -9,6 +9,10 @@ from functools import partial
 
 from bot.app.first_admin import FirstAdminLink
 from bot.app.replica import Replica
+from bot.chat.access import Access
+from bot.chat.actions import ActionDependencies
+from bot.chat.group_sight import GroupSight
+from bot.chat.quota import QuotaGate
 from bot.db.retry import OutageLog
 from bot.db.shares import OwnShares
 from bot.errors import StoreReplaced
@@ -17,13 +21,9 @@ from bot.jobs.system_job_runner import SystemJobSync
 from bot.llm.client import ModelClient
 from bot.llm.endpoint_watch import EndpointWatch
 from bot.queue import Worker
-from bot.telegram.access import Access
-from bot.telegram.actions import ActionDependencies
 from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.delivery.sender import Sender
-from bot.telegram.group_sight import GroupSight
 from bot.telegram.incoming.polling import UpdatePoller
-from bot.telegram.quota import QuotaGate
 from bot.telegram.reactions import SeenReactions
 from bot.tool_registry.registry import ToolRegistry
 from bot.tool_registry.sign_in_flows import SignInFlows

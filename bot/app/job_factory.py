@@ -5,6 +5,7 @@ A part of the composition root; factory.py builds the rest.
 
 from dataclasses import dataclass
 
+from bot.chat.access import Access
 from bot.db.database_url import find_database_file
 from bot.db.engine import Database
 from bot.db.retry import retry_until_available
@@ -14,7 +15,6 @@ from bot.jobs.scheduler import JobScheduler
 from bot.jobs.times.zones import is_utc
 from bot.jobs.user_jobs import JobLimits, JobOwner, UserJobs
 from bot.settings import Settings
-from bot.telegram.access import Access
 from bot.turns.turn_request import TurnRequest
 
 

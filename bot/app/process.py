@@ -14,6 +14,7 @@ from bot.app.first_admin import FirstAdminLink
 from bot.app.gateway import Gateway
 from bot.app.monitoring_server import listen, serve_monitoring
 from bot.app.replica import ReplicaLink, build_seats, open_replica_link
+from bot.chat.access import Access
 from bot.db.database_url import describe_database, find_database_file
 from bot.db.engine import Database, open_database
 from bot.db.migration_process import migrate_in_process
@@ -21,7 +22,6 @@ from bot.db.retry import OutageLog, retry_until_available
 from bot.llm.client import ModelClient
 from bot.llm.seats import Seats
 from bot.settings import Settings
-from bot.telegram.access import Access
 from bot.telegram.bot_identity import list_guest_mode_problems
 from bot.telegram.client import TelegramBot, open_bot, run_unless_stopped
 from bot.turns.endpoints import ModelEndpoint, open_fallback_endpoint

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from bot.chat.access import Access
+from bot.chat.group_directory import GroupDirectory
+from bot.chat.quota import QuotaGate
 from bot.db import revisions
 from bot.db.conversations import calls
 from bot.db.database_url import is_postgresql
@@ -31,10 +34,7 @@ from bot.replicas.messenger import ReplicaMessenger, Topic
 from bot.replicas.share_keeper import ReplicaCallbacks, ShareKeeper
 from bot.replicas.shared_seats import ReplicaSeats, SeatStore
 from bot.settings import Settings
-from bot.telegram.access import Access
 from bot.telegram.delivery.sender import OwnLanes, Sender
-from bot.telegram.groups import GroupDirectory
-from bot.telegram.quota import QuotaGate
 from bot.telegram.reactions import SeenReactions
 from bot.tool_registry.registry import ToolRegistry
 from bot.turns import Approvals, TurnRunner

@@ -8,6 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bot.app.replica import ReplicaLink
+from bot.chat.access import Access
+from bot.chat.commands.add_tool_tasks import AddToolTasks
+from bot.chat.commands.sign_in_tasks import SignInTasks, ToolRights, build_offer
+from bot.chat.commands.tool_tasks import TOOLS_JOB, ToolTaskRunner
+from bot.chat.commands.try_tool_tasks import TryToolTasks
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.queues import outbox
@@ -16,12 +21,7 @@ from bot.db.queues.parked_items import EndedTurn
 from bot.db.retry import retry_until_available
 from bot.domain import Lane, NotifyAdmins, Runner
 from bot.settings import Settings
-from bot.telegram.access import Access
 from bot.telegram.best_effort_calls import BestEffortCalls
-from bot.telegram.commands.add_tool_tasks import AddToolTasks
-from bot.telegram.commands.sign_in_tasks import SignInTasks, ToolRights, build_offer
-from bot.telegram.commands.tool_tasks import TOOLS_JOB, ToolTaskRunner
-from bot.telegram.commands.try_tool_tasks import TryToolTasks
 from bot.tool_registry.loader import build_builtin_tools, build_tool_settings
 from bot.tool_registry.registry import ToolRegistry
 from bot.turns.approvals import ApprovalDependencies, Approvals

@@ -46,7 +46,7 @@ class WorkListener:
         return self._link.messenger.build_payloads(messages)
 
     def note_commit(self, changes: Changes) -> None:
-        """Wake whoever has something to do in this process."""
+        """Wake who has something to do in this process."""
         if changes.inbox_shares:
             self._worker.wake()
         for lane in changes.outbox_lanes:

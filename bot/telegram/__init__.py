@@ -1,1 +1,1 @@
-"""Receives updates, runs commands and delivers messages; only here is python-telegram-bot used."""
+"""The wire: receives updates and reads them, delivers messages; only here is python-telegram-bot used."""

@@ -15,7 +15,14 @@ from bot.errors import CallFailed, PromptTooLong
 from bot.turns.endpoint_router import EndpointRouter
 from bot.turns.handle import TurnHandle
 from bot.turns.model_caller import CallAttempt, CallResult
-from bot.turns.open_turn import ModelStep, OpenTurn, Step, TurnDependencies, TurnOpener, store_next_step
+from bot.turns.open_turn import (
+    NextModelCall,
+    NextStep,
+    OpenTurn,
+    TurnDependencies,
+    TurnOpener,
+    store_next_step,
+)
 from bot.turns.tool_executor import PendingApprovals
 from bot.turns.turn_request import TurnRequest
 
@@ -63,7 +70,7 @@ class TurnExecution:
         """Run until the turn has ended or is parked; a failed call is returned."""
         step = self._turn.first_step
         while not isinstance(step, TurnResult):
-            if isinstance(step, ModelStep):
+            if isinstance(step, NextModelCall):
                 with logs.bind(turn=self._turn.facts.id):
                     call_result = await self._ask(step)
                 if isinstance(call_result.result, CallFailed):
@@ -80,7 +87,7 @@ class TurnExecution:
             self._handle.stop()  # it was stopped meanwhile: nobody is asked, its calls are settled next
         return None
 
-    async def _ask(self, step: ModelStep) -> CallResult:
+    async def _ask(self, step: NextModelCall) -> CallResult:
         """Call the model, at the other endpoint where the turn moves there."""
         event = step.event
         self._channel.set_links(self._turn.executor.find_links())
@@ -90,7 +97,7 @@ class TurnExecution:
         call_result = await self._call_current_endpoint(model_request, step)
         while (target_role := self._router.take_failover()) is not None:
             row = await self._turn.recorder.store_failover(target_role, call_result.closing, event)
-            call_result = await self._call_current_endpoint(model_request, ModelStep(event, row))
+            call_result = await self._call_current_endpoint(model_request, NextModelCall(event, row))
         if event.is_optional and isinstance(call_result.result, CallFailed):
             call_result = replace(call_result, result=TurnInterruption("failed", call_result.result.partial))
         self._turn.recorder.note_reply(event, call_result)
@@ -111,7 +118,7 @@ class TurnExecution:
             continue_final_message=event.continue_final_message,
         )
 
-    async def _call_current_endpoint(self, model_request: ModelRequest, step: ModelStep) -> CallResult:
+    async def _call_current_endpoint(self, model_request: ModelRequest, step: NextModelCall) -> CallResult:
         event = step.event
         attempt = CallAttempt(
             self._router.prepare_request(model_request),
@@ -130,7 +137,7 @@ class TurnExecution:
 
         return await self._turn.recorder.park(ask)
 
-    async def _store(self, loop_input: LoopInput, closing: CallCompletion | None = None) -> Step:
+    async def _store(self, loop_input: LoopInput, closing: CallCompletion | None = None) -> NextStep:
         """Send a reply or results to the loop, and store them with what follows from them.
 
         A tool may not be allowed to run twice, so its call is on the disk before it runs.

@@ -59,7 +59,7 @@ class TurnDependencies:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelStep:
+class NextModelCall:
     """The model is to be called; `call` is the ledger's row of that."""
 
     event: CallModel
@@ -67,14 +67,14 @@ class ModelStep:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolStep:
+class NextToolCalls:
     """Tools are to be run, as it was decided about their calls."""
 
     event: RunTools
     decisions: PolicyDecisions
 
 
-Step = ModelStep | ToolStep | TurnResult
+NextStep = NextModelCall | NextToolCalls | TurnResult
 """What a turn does next, as it is stored."""
 
 
@@ -87,7 +87,7 @@ class OpenTurn:
     policy: ToolPolicy
     executor: ToolExecutor
     recorder: TurnRecorder
-    first_step: Step
+    first_step: NextStep
 
 
 class TurnOpener:
@@ -159,7 +159,7 @@ class TurnOpener:
             summaries_enabled=self._dependencies.config.summaries_enabled,
         )
         await recorder.store_start(tx, now=now)
-        first_step: Step
+        first_step: NextStep
         if isinstance(event, TurnResult):
             answer = await recorder.render_answer(event, executor.find_links(), executor.allowance.count)
             await recorder.write_end(tx, answer, now=now)
@@ -217,11 +217,11 @@ async def store_next_step(
     now: float,
     *,
     repeat_reason: RepeatReason | None = None,
-) -> Step:
+) -> NextStep:
     """Store what the loop asks for; `repeat_reason`: why an earlier attempt's call is made again."""
     if isinstance(event, RunTools):
-        return ToolStep(event, await executor.register_calls(tx, event, now=now))
-    return ModelStep(event, await recorder.open_call(tx, event, repeat_reason=repeat_reason, now=now))
+        return NextToolCalls(event, await executor.register_calls(tx, event, now=now))
+    return NextModelCall(event, await recorder.open_call(tx, event, repeat_reason=repeat_reason, now=now))
 
 
 def _find_repeat_reason(turn: PreparedTurn, event: CallModel | RunTools) -> RepeatReason | None:

@@ -11,12 +11,12 @@ from pathlib import Path
 import httpx
 from sqlalchemy import func, select
 
+from bot.chat.commands.people_changes import describe_decision
 from bot.db.engine import Database, open_database
 from bot.db.people import people
 from bot.db.tables import jobs
 from bot.sim.telegram.faults import BotApiFault
 from bot.sim.telegram.server import SimulatedPerson
-from bot.telegram.commands.people_changes import describe_decision
 from tests.admin.test_people import BOB as MEMBER
 from tests.admin.test_people import CY, GROUP, HOSTILE, let_in, list_changes
 from tests.admin.test_sessions import ask_for_link, load_audit

@@ -3,10 +3,10 @@
 import re
 
 from bot.app.first_admin import FirstAdminLink
+from bot.chat.access import Access
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.people.people import Person
-from bot.telegram.access import Access
 
 HOUR = 3600.0
 

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from bot import demo
+from bot.chat.commands.welcome import EXAMPLES
 from bot.demo.environment import DemoNotStarted, RealModel, open_demo
 from bot.demo.page import serve_page
 from bot.demo.web import serve_web
@@ -20,7 +21,6 @@ from bot.errors import SettingsRefused
 from bot.http_server import serve
 from bot.sim.demo_model.web_pages import WEB_HOSTS, WEB_QUESTION
 from bot.sim.vllm.server import SimulatedEndpoint, reply_with
-from bot.telegram.commands.welcome import EXAMPLES
 from tools.base import ToolError
 
 pytestmark = pytest.mark.usefixtures("migrated_demos")

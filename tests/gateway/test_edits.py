@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from bot.chat.commands.edited_messages import NOT_ANSWERED, TOO_OLD
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.server import SimulatedPerson
-from bot.telegram.commands.edited_messages import NOT_ANSWERED, TOO_OLD
 from tests.support.approval_tools import install_bells, load_rung_bells
 from tests.support.gateway import GatewayHarness, running_gateway
 from tests.support.group_chat import GROUP, GroupHarness, open_group, turn_on_reading

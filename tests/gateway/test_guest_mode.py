@@ -7,6 +7,7 @@ from pathlib import Path
 from sqlalchemy import insert, select
 
 from bot.agent.prompt import GATEWAY_INSTRUCTION, GUEST_LINE
+from bot.chat.commands.forget import GUEST_NOTICE
 from bot.db.engine import Database, open_database
 from bot.db.maintenance import retention
 from bot.db.queues import guest_queries
@@ -17,7 +18,6 @@ from bot.sim.telegram.chats import GuestQuery
 from bot.sim.telegram.faults import BotApiFault
 from bot.sim.telegram.server import SimulatedGroup
 from bot.sim.vllm.server import format_tool_call
-from bot.telegram.commands.forget import GUEST_NOTICE
 from bot.turns.failure_texts import GUEST_ANSWER_LOST
 from tests.support.gateway import ADMIN, GatewayHarness, long_story, running_gateway
 

@@ -16,10 +16,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from bot.chat.commands.tool_tasks import STARTED_REPLIES
 from bot.db.engine import open_database
 from bot.db.tables import inbox
 from bot.http_server import serve
-from bot.telegram.commands.tool_tasks import STARTED_REPLIES
 from tests.support.gateway import GatewayHarness, running_gateway
 from tests.support.openapi_shop import OpenApiShop
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert, select, update
 
+from bot.chat.tasks import DUE_TASK_PREFIX
 from bot.db.engine import Database, open_database
 from bot.db.tables import accounts, inbox, model_calls, turns
 from bot.db.tables import jobs as jobs_table
 from bot.maintenance.retention import FORGOTTEN_TEXT
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
-from bot.telegram.runners.tasks import DUE_TASK_PREFIX
 from tests.support.approval_tools import install_bells, load_rung_bells
 from tests.support.gateway import ADMIN, GatewayHarness, long_story, open_harness, running_gateway
 

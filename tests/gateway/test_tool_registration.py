@@ -10,12 +10,12 @@ from typing import Any
 
 from sqlalchemy import select
 
+from bot.chat.commands.secret_guard import SECRET_NOTICE
 from bot.db.engine import open_database
 from bot.db.tables import inbox
 from bot.db.tools import audit
 from bot.db.tools.audit import AuditEntry
 from bot.http_server import serve
-from bot.telegram.commands.secret_guard import SECRET_NOTICE
 from bot.tool_registry.secrets import SecretBox
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 from tests.support.mcp_http_server import FakeMcpHttpServer

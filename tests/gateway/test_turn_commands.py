@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from bot.chat.commands.callbacks import CONTINUE_PROMPT
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint
-from bot.telegram.commands.callbacks import CONTINUE_PROMPT
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from bot.chat.commands.callbacks import CONTINUE_PROMPT
 from bot.db.engine import open_database
 from bot.db.usage import breakdowns
 from bot.http_server import serve
@@ -12,7 +13,6 @@ from bot.sim.search_engine import JSON_ENABLED, SimulatedSearchEngine, WebPage
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.vllm.script import ChatRequest, format_tool_call
 from bot.sim.vllm.server import SimulatedEndpoint
-from bot.telegram.commands.callbacks import CONTINUE_PROMPT
 from tests.support.gateway import ADMIN, running_gateway
 from tests.support.web_site import build_response, running_site
 from tools.builtin import fetch_page as page_tool

@@ -16,6 +16,9 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from bot.chat.access import Access
+from bot.chat.reminders import ReminderRunner
+from bot.chat.tasks import TaskRunner
 from bot.db.engine import Database, open_database
 from bot.db.people import people
 from bot.db.queues import inbox, jobs, outbox
@@ -33,9 +36,6 @@ from bot.jobs.times import rrules
 from bot.jobs.times.next_run import LATE_SECONDS
 from bot.jobs.times.rrules import RecurrenceRule
 from bot.jobs.user_jobs import JobLimits, UserJobs
-from bot.telegram.access import Access
-from bot.telegram.runners.reminders import ReminderRunner
-from bot.telegram.runners.tasks import TaskRunner
 from bot.translations.translator import ENGLISH
 from bot.turns.runner import RequestCompleter
 from bot.turns.turn_request import TurnRequest

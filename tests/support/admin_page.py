@@ -17,6 +17,7 @@ from playwright.async_api import Page
 from bot.admin.app import build_admin_app
 from bot.admin.page_request import PageDependencies, RunningGateway, Screen
 from bot.app.admin_page import build_access_changes
+from bot.chat.actions import ActionDependencies
 from bot.db.bounded_reader import BoundedReader, open_bounded_reader
 from bot.db.engine import Database
 from bot.db.people import page_sessions, people
@@ -25,7 +26,6 @@ from bot.http_server import serve
 from bot.llm.endpoint_watch import EndpointWatch, WatchedEndpoint
 from bot.llm.seats import SeatLimiter
 from bot.settings import build_settings
-from bot.telegram.actions import ActionDependencies
 from bot.tool_registry.loader import build_builtin_tools
 from bot.tool_registry.registry import ToolRegistry
 from tests.support.update_harness import UpdateHarness

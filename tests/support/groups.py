@@ -3,8 +3,8 @@
 from functools import partial
 from typing import Any
 
-from bot.telegram.commands.registry import COMMANDS
-from bot.telegram.groups import GroupDirectory
+from bot.chat.commands.registry import COMMANDS
+from bot.chat.group_directory import GroupDirectory
 from bot.telegram.incoming.envelope import read_envelope
 
 BOT_ID = 42

@@ -13,6 +13,12 @@ from telegram import Bot
 from telegram.error import NetworkError
 
 from bot.attachments.reader import AttachmentReader
+from bot.chat.access import Access, AccessMode
+from bot.chat.actions import ActionDependencies
+from bot.chat.commands.registry import build_group_menu, build_menu
+from bot.chat.reminders import ReminderRunner
+from bot.chat.unaddressed_messages import UnaddressedMessages
+from bot.chat.updates import UpdateRunner
 from bot.db.conversations import calls, conversations, turns
 from bot.db.conversations.turns import NewTurn, TurnEnd
 from bot.db.engine import Database
@@ -28,16 +34,10 @@ from bot.domain import Lane, Message, ToolCall, ToolResult
 from bot.errors import AttachmentUnusable
 from bot.jobs.user_jobs import JobLimits, UserJobs
 from bot.llm.address_question import GroupMessage
-from bot.telegram.access import Access, AccessMode
-from bot.telegram.actions import ActionDependencies
 from bot.telegram.best_effort_calls import BestEffortCalls
-from bot.telegram.commands.registry import build_group_menu, build_menu
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.downloads import FILE_GONE, FileDownloader
 from bot.telegram.incoming.envelope import read_envelope
-from bot.telegram.runners.reminders import ReminderRunner
-from bot.telegram.runners.updates import UpdateRunner
-from bot.telegram.unaddressed_messages import UnaddressedMessages
 from bot.translations.translator import Translatable
 from bot.turns.address_judge import AddressJudge
 from bot.turns.approvals import ApprovalDependencies, Approvals

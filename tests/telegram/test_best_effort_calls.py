@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
+from bot.chat.commands import registry
 from bot.domain import Button, Lane, Part
 from bot.sim.telegram.server import BotApi, FloodLimits
 from bot.telegram.best_effort_calls import MAX_DELETE_ATTEMPTS, BestEffortCalls
 from bot.telegram.client import create_bot
-from bot.telegram.commands import registry
 
 ANN = 7
 

@@ -247,7 +247,7 @@ async def test_it_is_drawn_in_a_process_of_its_own():
 
 def test_nothing_is_imported_to_draw_before_something_is_drawn():
     program = (
-        "import sys, bot.usage.charts, bot.usage.report_command, bot.telegram.commands.usage;"
+        "import sys, bot.usage.charts, bot.usage.report_command, bot.chat.commands.usage;"
         "print([name for name in ('matplotlib', 'numpy', 'PIL') if name in sys.modules])"
     )
     process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

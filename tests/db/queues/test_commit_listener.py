@@ -342,7 +342,7 @@ QUIET_FUNCTIONS = {
         "remove_all_of_chat",
         "remove_system_jobs_except",
     ),
-    # Whoever stored the final body has noted the lane; a question's row is noted where it is added.
+    # Who stored the final body has noted the lane; a question's row is noted where it is added.
     "queues/outbox.py": (
         "open_part",
         "take",

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from bot.chat.commands.registry import COMMANDS
+from bot.chat.group_directory import GroupDirectory
 from bot.db.people.groups import Group, GroupState
 from bot.domain import Lane
-from bot.telegram.commands.registry import COMMANDS
-from bot.telegram.groups import GroupDirectory
 from bot.telegram.incoming.envelope import read_envelope
 from tests.support.groups import BOT_ID, BOT_USERNAME, address, build_group_chat
 

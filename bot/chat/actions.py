@@ -1,0 +1,340 @@
+"""What an action (a command, a tapped button, a stranger's message) receives and returns.
+
+Its effect, its answer and `done` are one transaction: an action changes the database only through
+`context.tx`, and everything else only through what it returns. One that only reads can do so before that
+transaction, as a ReadOnlyAction.
+"""
+
+import itertools
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+from zoneinfo import ZoneInfo
+
+from bot.chat.access import Access
+from bot.chat.group_directory import GroupDirectory
+from bot.chat.guest_queries import GuestQueries
+from bot.chat.unaddressed_messages import UnaddressedMessages
+from bot.db.conversations.chat_settings import ThinkMode
+from bot.db.people import people
+from bot.db.people.admin_changes import AdminChange
+from bot.db.people.people import RoleOrBlocked
+from bot.db.queues.admin_notices import AdminNotices
+from bot.db.tools import audit
+from bot.db.tools.audit import Actor
+from bot.db.transaction import Transaction
+from bot.domain import Button, InboxItem, Lane, OutgoingFile, Part
+from bot.jobs.user_jobs import UserJobs
+from bot.telegram.best_effort_calls import BestEffortCalls
+from bot.tool_registry.sign_in_flows import SignInFlows
+from bot.tool_registry.tool_info import BuiltinTools
+from bot.translations.translator import Translator, translatable
+from bot.turns import Approvals, ModelEndpoint, PromptBreakdown, RequestCompleter, ToolQuestions, TurnRequest
+
+STRANGER_REFUSAL = translatable(
+    "Only people who have been let in, and administrators of this group, can do that."
+)
+MAX_PAGE_UNITS = 3500  # UTF-16 units of one message of a list, well under Telegram's 4096
+MAX_PAGE_ENTRIES = 20  # entries of one message of a list
+
+
+class TurnService(Protocol):
+    """Runs the turns that answer messages."""
+
+    async def run(self, request: TurnRequest, complete: RequestCompleter | None = None) -> None:
+        """Answer the request and mark its items done.
+
+        `complete` adds what has to be fetched first; it returns None if it answered by itself.
+        """
+        ...
+
+
+class TurnControl(Protocol):
+    """Stops and wakes the turns that run."""
+
+    def stop(self, lane: Lane, before: int | None = None) -> bool:
+        """End what runs in the lane if it began before item `before`; False when nothing does."""
+        ...
+
+    def wake(self, lane: Lane) -> None:
+        """End the back-off of the lane's turn: what it may do has changed, so it tries again now."""
+        ...
+
+
+async def _reload_nothing() -> None:
+    """Do nothing: there is no registry to reload."""
+
+
+async def _know_no_administrator(chat: int, person: int) -> bool:
+    """Nobody administers a group."""
+    return False
+
+
+class FindGroupSight(Protocol):
+    """Asks whether the bot sees every message of a group (None: nobody says), where it may be new."""
+
+    async def __call__(self, chat: int, *, was_added: bool = False) -> bool | None: ...
+
+
+async def _know_no_sight(chat: int, *, was_added: bool = False) -> bool | None:
+    """Nobody says what the bot sees in a group."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class ActionDependencies:
+    """What actions can use beside their transaction.
+
+    `is_repeatable(tool)`: whether running the tool again does no harm.
+    `bot_name`: the username, without @.
+    `default_thinking`: the mode of chats that have not set one.
+    `load_prompt_breakdown`: what a lane's next prompt consists of.
+    `quota_gate`: runs turns of those whose allowance is not used up.
+    `approvals`: takes people's answers about tool calls.
+    `user_jobs`: keeps what is to be done later.
+    `fallback_endpoint`: the second endpoint, if there is one.
+    `canvases_per_day`: what a member may use (None: no limit).
+    `time_zone`: the gateway's; that of limits, and of people who have not named theirs.
+    `builtin_tools`: the gateway's own tools.
+    `program_homes`: the folder of the homes of MCP servers that are started here.
+    `on_limits_changed`: called once an admin has changed a limit.
+    `reload_tools`: applies changes to tools at once (otherwise they are noticed within two seconds).
+    `end_programs`: ends the programs of a person who lost access.
+    `sign_ins`: those under way.
+    `tool_questions`: what running tools ask people.
+    `is_chat_administrator(chat, person)`: whether a person administers a group.
+    `find_group_sight`: asks Telegram what the bot sees in a group.
+    `unaddressed_messages`: has messages of groups judged that name nobody.
+    `guest_queries`: gives questions from chats of others their first answer.
+    `admin_page_url`: where browsers reach the admins' page (None: it is off).
+    `backups_kept_until`: when the newest backup of the database is deleted (None: there is none). A server's
+    own backups are its owner's (`is_database_on_server`).
+    """
+
+    access: Access
+    groups: GroupDirectory
+    notices: AdminNotices
+    turns: TurnControl
+    quota_gate: TurnService
+    best_effort_calls: BestEffortCalls
+    is_repeatable: Callable[[str], bool]
+    bot_name: str
+    default_thinking: ThinkMode
+    load_prompt_breakdown: Callable[[Transaction, Lane], Awaitable[PromptBreakdown]]
+    approvals: Approvals
+    user_jobs: UserJobs
+    fallback_endpoint: ModelEndpoint | None = None
+    canvases_per_day: int | None = None
+    time_zone: str = "UTC"
+    builtin_tools: BuiltinTools = field(default_factory=dict)
+    program_homes: Path | None = None
+    on_limits_changed: Callable[[], None] = lambda: None
+    reload_tools: Callable[[], Awaitable[None]] = _reload_nothing
+    backups_kept_until: Callable[[], float | None] = lambda: None
+    is_database_on_server: bool = False
+    end_programs: Callable[[int], None] = lambda person: None
+    sign_ins: SignInFlows | None = None
+    tool_questions: ToolQuestions | None = None
+    is_chat_administrator: Callable[[int, int], Awaitable[bool]] = _know_no_administrator
+    find_group_sight: FindGroupSight = _know_no_sight
+    unaddressed_messages: UnaddressedMessages | None = None
+    guest_queries: GuestQueries | None = None
+    admin_page_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ActionContext:
+    """One action being carried out: who did what, where, in which transaction.
+
+    `args` is what follows the command, or what the button carried.
+    `translate`: into the person's language.
+    `moderates`: whether they may stop what others asked, instruct and delete the chat; in private always.
+    """
+
+    tx: Transaction
+    deps: ActionDependencies
+    item: InboxItem
+    lane: Lane
+    person: int
+    name: str
+    role: RoleOrBlocked | None
+    args: str
+    now: float
+    translate: Translator
+    moderates: bool = True
+
+    @property
+    def is_group(self) -> bool:
+        """Whether this happens in a group."""
+        return self.lane.chat < 0
+
+    @property
+    def group_chat(self) -> int | None:
+        """The chat of the group where this happens; None in a private chat."""
+        return self.lane.chat if self.is_group else None
+
+    def speaks_for(self, person: int | None) -> bool:
+        """Whether a person's questions are theirs: their own, and those of a group that they administer.
+
+        Administrators who are anonymous write as the group, but tap with their own account.
+        """
+        if person is None or person == self.person:
+            return person is not None
+        group = self.deps.groups.find_open(self.lane.chat)
+        return self.moderates and group is not None and group.has_number(person)
+
+    @property
+    def may_change_chat(self) -> bool:
+        """Whether they may change what holds for everybody here: in a group no one whom nobody let in."""
+        is_known = self.deps.access.get_role(self.person) is not None
+        return not self.is_group or is_known or self.moderates
+
+    @property
+    def actor(self) -> Actor:
+        """The person, as the author of what this action changes."""
+        return Actor(self.person, "telegram")
+
+    async def load_zone(self) -> ZoneInfo:
+        """The person's time zone, or the gateway's."""
+        return await people.load_zone(self.tx, self.person, self.deps.time_zone)
+
+    async def record_audit(
+        self, action: str, subject: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
+    ) -> None:
+        """Record that an admin did `action` to `subject`, with its state before and after (None: none)."""
+        await audit.record(self.tx, self.actor, action, subject, change=(before, after), now=self.now)
+
+
+@dataclass(frozen=True, slots=True)
+class ActionResult:
+    """What an action answers, and what is to be done after its transaction.
+
+    `parts`: the messages of the answer.
+    `files`: sent after them.
+    `reply_to`: the message that the first of them replies to.
+    `toast`: a short line over the chat (taps only).
+    `replacement`: what the tapped message becomes.
+    `goes_on`: what the update asks for is still to be done, and it is handled once more.
+
+    Once the transaction is committed, `after_commit` is called; then tools are reloaded if
+    `changes_tools`; then the `best_effort_calls` are made.
+    """
+
+    parts: tuple[Part, ...] = ()
+    files: tuple[OutgoingFile, ...] = ()
+    reply_to: int | None = None
+    toast: str = ""
+    replacement: Part | None = None
+    goes_on: bool = False
+    after_commit: tuple[Callable[[], object], ...] = ()
+    changes_tools: bool = False
+    best_effort_calls: tuple[Callable[[], Awaitable[object]], ...] = ()
+
+
+Action = Callable[[ActionContext], Awaitable[ActionResult]]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOnlyAction:
+    """An action that changes nothing; its `context.tx` is a read transaction.
+
+    It may take seconds of a large ledger: others write meanwhile, and are served.
+    """
+
+    action: Action
+
+    async def __call__(self, context: ActionContext) -> ActionResult:
+        return await self.action(context)
+
+
+def expire_button(context: ActionContext) -> ActionResult:
+    """Answer a tap on a button whose subject is gone."""
+    return ActionResult(toast=context.translate("This button is too old."))
+
+
+def reply_text(text: str, *rows: tuple[Button, ...], code: str = "") -> ActionResult:
+    """Build an answer of one short message; `code` is a word of it that a tap copies."""
+    return ActionResult(parts=(build_part(text, *rows, code=code),))
+
+
+def build_part(text: str, *rows: tuple[Button, ...], code: str = "") -> Part:
+    """Build one short message with rows of buttons; `code` is a word of it that a tap copies."""
+    if not code:
+        return Part(text, (), rows)
+    offset = count_utf16_units(text[: text.index(code)])
+    entity = {"type": "code", "offset": offset, "length": count_utf16_units(code)}
+    return Part(text, (entity,), rows)
+
+
+def reply_change(context: ActionContext, change: AdminChange) -> ActionResult:
+    """Build the answer to an admin's change: what holds now."""
+    answer = reply_text(change.text(context.translate))
+    return replace(answer, after_commit=change.after_commit, best_effort_calls=change.calls)
+
+
+def reply_hint(text: str, *rows: tuple[Button, ...]) -> ActionResult:
+    """Build an answer of the gateway's own words; `words like these` of it are copied by a tap."""
+    return ActionResult(parts=(build_hint(text, *rows),))
+
+
+def build_hint(text: str, *rows: tuple[Button, ...]) -> Part:
+    """Build one short message of the gateway's own words, with each `command like this` as code."""
+    plain = ""
+    entities = []
+    for number, piece in enumerate(text.split("`")):
+        if number % 2:
+            offset = count_utf16_units(plain)
+            entities.append({"type": "code", "offset": offset, "length": count_utf16_units(piece)})
+        plain += piece
+    return Part(plain, tuple(entities), rows)
+
+
+def count_utf16_units(text: str) -> int:
+    """Length as Telegram counts it, in UTF-16 units."""
+    return len(text.encode("utf-16-le")) // 2
+
+
+def build_pages(
+    heading: str, entries: Iterable[tuple[str, tuple[Button, ...]]], *, buttons_per_row: int | None
+) -> tuple[Part, ...]:
+    """Split a list into messages; each has the buttons of its own lines below it.
+
+    `buttons_per_row` None: those of each line in a row of their own.
+    """
+    pages: list[Part] = []
+    lines = [heading]
+    buttons = list[tuple[Button, ...]]()
+    for line, line_buttons in entries:
+        if len(lines) > MAX_PAGE_ENTRIES or count_utf16_units("\n".join([*lines, line])) > MAX_PAGE_UNITS:
+            pages.append(_build_page(lines, buttons, buttons_per_row))
+            lines = []
+            buttons = []
+        lines.append(line)
+        if line_buttons:
+            buttons.append(line_buttons)
+    return (*pages, _build_page(lines, buttons, buttons_per_row))
+
+
+def redraw_list(toast: str, pages: tuple[Part, ...]) -> ActionResult:
+    """Replace the tapped list by its pages as they are now, if it fits one message; else only toast."""
+    return ActionResult(toast=toast, replacement=pages[0] if len(pages) == 1 else None)
+
+
+def _build_page(
+    lines: Sequence[str], buttons: Sequence[tuple[Button, ...]], buttons_per_row: int | None
+) -> Part:
+    if buttons_per_row is None:
+        return Part("\n".join(lines), buttons=tuple(buttons))
+    all_buttons = tuple(itertools.chain.from_iterable(buttons))
+    return Part("\n".join(lines), buttons=build_rows(all_buttons, buttons_per_row))
+
+
+def build_rows(buttons: Sequence[Button], per_row: int) -> tuple[tuple[Button, ...], ...]:
+    """Lay buttons out in rows of at most `per_row`."""
+    return tuple(tuple(buttons[start : start + per_row]) for start in range(0, len(buttons), per_row))
+
+
+async def do_nothing(_context: ActionContext) -> ActionResult:
+    """Do and answer nothing."""
+    return ActionResult()

@@ -1,0 +1,159 @@
+"""/new, /stop and /notes: what a person does about the conversation of a chat."""
+
+from functools import partial
+from typing import Any
+
+from bot.chat.actions import (
+    STRANGER_REFUSAL,
+    ActionContext,
+    ActionResult,
+    build_pages,
+    build_part,
+    expire_button,
+    reply_hint,
+    reply_text,
+)
+from bot.db.conversations import conversations, notes
+from bot.db.queues import inbox, parked_items, stop_requests
+from bot.db.queues.stop_requests import StopCommand
+from bot.domain import Button, Part
+from bot.translations.translator import Translator, translatable
+
+STOP_REFUSAL = translatable("Only who asked, and administrators of this group, can stop this.")
+
+STOP_CAME_LATE = translatable(
+    "That answer was complete before I could stop it, and I'm on to what waited. "
+    "To stop that as well, send /stop again."
+)
+
+
+async def handle_new(context: ActionContext) -> ActionResult:
+    """/new; in a group it asks first if somebody else still waits for an answer."""
+    if not context.may_change_chat:
+        return reply_text(context.translate(STRANGER_REFUSAL))
+    if context.is_group and await stop_requests.has_work_of_others(context.tx, context.lane, context.person):
+        question = context.translate("Somebody else here waits for an answer. Start a new conversation now?")
+        return reply_text(question, (Button(context.translate("Start it"), "new:yes"),))
+    return await _start_conversation(context)
+
+
+async def handle_new_button(context: ActionContext) -> ActionResult:
+    """The button that starts a new conversation although somebody waits."""
+    if context.args != "yes":
+        return expire_button(context)
+    if not context.may_change_chat:
+        return ActionResult(toast=context.translate(STRANGER_REFUSAL))
+    started = await _start_conversation(context)
+    return ActionResult(replacement=started.parts[0])
+
+
+async def _start_conversation(context: ActionContext) -> ActionResult:
+    parked_turns = await parked_items.list_parked_turns(context.tx, context.lane, before=context.item.id)
+    await context.deps.approvals.stop_turns(context.tx, parked_turns, now=context.now)
+    await conversations.start_new(context.tx, context.lane)
+    return reply_text(
+        context.translate("New conversation. I no longer see what was said before; your notes are kept.")
+    )
+
+
+async def handle_stop(context: ActionContext) -> ActionResult:
+    command = StopCommand(
+        sender=None if context.moderates else context.person,
+        sent_at=context.item.body.get("message", {}).get("date"),
+    )
+    stopped = await stop_requests.stop(
+        context.tx,
+        context.lane,
+        before=context.item.id,
+        now=context.now,
+        command=command,
+    )
+    if stopped.was_late:
+        return reply_text(context.translate(STOP_CAME_LATE))
+    if stopped.parked:
+        await context.deps.approvals.stop_turns(context.tx, stopped.parked, now=context.now)
+        return ActionResult()
+    if stopped.running:
+        stop_turn = partial(context.deps.turns.stop, context.lane, context.item.id)
+        return ActionResult(parts=_offer_to_drop(context, stopped.waiting), after_commit=(stop_turn,))
+    if stopped.dropped:
+        return reply_text(
+            context.translate.plural(
+                "I won't answer the message that was waiting.",
+                "I won't answer the {count} messages that were waiting.",
+                stopped.dropped,
+            )
+        )
+    if not context.moderates and await stop_requests.has_work_of_others(
+        context.tx, context.lane, context.person
+    ):
+        return reply_text(context.translate(STOP_REFUSAL))
+    return reply_text(context.translate("Nothing is running."))
+
+
+def _offer_to_drop(context: ActionContext, waiting: int) -> tuple[Part, ...]:
+    """Offer to drop the messages that wait, if there are any; in a group they may be anybody's."""
+    if not waiting or context.is_group:
+        return ()
+    text = context.translate.plural(
+        "One more message of yours is waiting; I'll answer it next.",
+        "{count} more messages of yours are waiting; I'll answer them next.",
+        waiting,
+    )
+    label = context.translate.plural("Drop it", "Drop them", waiting)
+    return (build_part(text, (Button(label, f"drop:{context.item.id}"),)),)
+
+
+async def queue_task(
+    context: ActionContext,
+    texts: tuple[str, ...],
+    of_turn: int | None = None,
+    *,
+    deep: bool = False,
+    with_thinking: bool = False,
+    continues: bool = False,
+) -> None:
+    """Have these messages answered as if the person had sent them.
+
+    `of_turn`: the turn whose messages they are, if any's.
+    `deep`: by the second endpoint.
+    `with_thinking`: after a thought, whatever the chat has set.
+    `continues`: the last answer is to be continued.
+    """
+    body: dict[str, Any] = {"person": context.person, "name": context.name, "texts": texts}
+    if of_turn is not None:
+        body["turn"] = of_turn
+    if deep:
+        body["deep"] = True
+    if with_thinking:
+        body["think"] = True
+    if continues:
+        body["goes_on"] = True
+    await inbox.add(
+        context.tx, kind="task", lane=context.lane, sender=context.person, body=body, now=context.now
+    )
+
+
+async def handle_notes(context: ActionContext) -> ActionResult:
+    if context.args:
+        return reply_hint(
+            context.translate(
+                "To keep a note, ask me to, such as `remember that we need milk`. /notes lists them."
+            )
+        )
+    return ActionResult(parts=await build_notes_pages(context))
+
+
+async def build_notes_pages(context: ActionContext) -> tuple[Part, ...]:
+    """List the notes of the chat, each with a button to delete it."""
+    stored_notes = await notes.list_stored(context.tx, context.lane)
+    if not stored_notes:
+        return (Part(context.translate("No notes yet. Ask me to remember something.")),)
+    entries = [_build_note_entry(context.translate, row) for row in stored_notes]
+    return build_pages(context.translate("Notes of this chat:"), entries, buttons_per_row=4)
+
+
+def _build_note_entry(translate: Translator, row: notes.StoredNote) -> tuple[str, tuple[Button, ...]]:
+    note = row.note
+    line = f"{note.number}. {note.text} ({note.author}, {note.made.isoformat()})"
+    return line, (Button(translate("Delete {number}", number=note.number), f"note:{row.id}"),)

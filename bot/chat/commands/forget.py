@@ -1,0 +1,90 @@
+"""/forget: says what would be deleted and what stays, asks, and leaves the deletion to a system job."""
+
+from functools import partial
+
+from bot.chat.actions import ActionContext, ActionResult, expire_button, reply_text
+from bot.db.maintenance import retention
+from bot.db.queues import inbox, jobs, stop_requests
+from bot.domain import Button, Part
+from bot.translations.dates import format_day
+from bot.translations.translator import translatable
+
+FORGET_QUESTION = translatable(
+    "Forget this chat, with all its topics? I will stop everything that runs or waits, and permanently "
+    "delete:\n"
+    "• what you wrote and sent\n"
+    "• my answers, thoughts and summaries\n"
+    "• what tools were asked, and what they found\n"
+    "• all notes, instructions, reminders and tasks"
+)
+KEPT_NOTICE = translatable(
+    "Kept: statistics without text (when, how long, how many tokens, which tools), your name, your access "
+    "and your settings. What you see in this chat stays in Telegram until you delete it there."
+)
+BACKUP_NOTICE = translatable("A backup of mine holds all that until {day}; then it is deleted, too.")
+NO_BACKUP_NOTICE = translatable("I have no backups of this. Copies that somebody else made I cannot delete.")
+SERVER_NOTICE = translatable(
+    "The log and the backups of the database server hold all that for as long as its owner has set."
+)
+GUEST_NOTICE = translatable("That includes what you asked me in chats that I am not part of.")
+FORGET_REFUSAL = translatable("Only administrators of this group can have me forget it.")
+YES = "forget:yes"
+NO = "forget:no"
+
+
+async def handle_forget(context: ActionContext) -> ActionResult:
+    """/forget."""
+    translate = context.translate
+    if not context.moderates:
+        return reply_text(translate(FORGET_REFUSAL))
+    backup_notice = translate(NO_BACKUP_NOTICE)
+    if context.deps.is_database_on_server:
+        backup_notice = translate(SERVER_NOTICE)
+    until = context.deps.backups_kept_until()
+    if until is not None:
+        zone = await context.load_zone()
+        backup_notice = translate(BACKUP_NOTICE, day=format_day(translate, until, zone))
+    question = translate(FORGET_QUESTION)
+    if any(lane.is_guest for lane in await retention.list_lanes(context.tx, context.lane.chat)):
+        question = f"{question}\n{translate(GUEST_NOTICE)}"
+    return reply_text(
+        "\n\n".join((question, translate(KEPT_NOTICE), backup_notice)),
+        (Button(translate("Forget it all"), YES), Button(translate("Keep it"), NO)),
+    )
+
+
+async def handle_forget_button(context: ActionContext) -> ActionResult:
+    """A button of the question."""
+    if not context.moderates:
+        return ActionResult(toast=context.translate(FORGET_REFUSAL))
+    if context.args == "no":
+        return ActionResult(
+            toast=context.translate("Nothing is deleted."),
+            replacement=Part(context.translate("I keep this chat as it is.")),
+        )
+    if context.args != "yes":
+        return expire_button(context)
+    if await retention.is_forgetting(context.tx, context.lane):
+        return ActionResult(toast=context.translate("I'm already deleting it."))
+    # What came due from now on would not be forgotten.
+    if context.is_group:
+        await jobs.remove_all_of_chat(context.tx, context.lane.chat)
+    else:
+        await jobs.remove_all(context.tx, context.person)
+    lanes = await retention.list_lanes(context.tx, context.lane.chat)
+    for lane in lanes:
+        await context.deps.approvals.forget_lane(context.tx, lane, before=context.item.id, now=context.now)
+        await stop_requests.stop(context.tx, lane, before=context.item.id, now=context.now)
+        await retention.drop_waiting(context.tx, lane, before=context.item.id, now=context.now)
+        body = {
+            "job": "forget",
+            "asked_at": context.now,
+            "tell": lane == context.lane,
+            "language": context.translate.language,
+        }
+        await inbox.add(context.tx, kind="system", lane=lane, sender=None, body=body, now=context.now)
+    return ActionResult(
+        toast=context.translate("I'm forgetting this chat."),
+        replacement=Part(context.translate("I'm forgetting this chat.")),
+        after_commit=tuple(partial(context.deps.turns.stop, lane, context.item.id) for lane in lanes),
+    )

@@ -1,0 +1,306 @@
+"""/groups: the groups that the bot is in, for admins in private; a card of each, with what holds there."""
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, replace
+
+from bot.chat.actions import (
+    ActionContext,
+    ActionResult,
+    build_hint,
+    build_part,
+    build_rows,
+    reply_hint,
+    reply_text,
+)
+from bot.chat.commands import groups, limits
+from bot.chat.commands.group_changes import GroupChanges
+from bot.chat.unaddressed_messages import MAX_READS_A_MINUTE
+from bot.db.people import groups as group_rows
+from bot.db.people import limits as limit_rows
+from bot.db.people.admin_changes import LIMIT_VALUE
+from bot.db.people.groups import Group
+from bot.db.queues import outbox
+from bot.domain import Button, Lane, Part
+from bot.telegram.incoming.update import to_display_name
+from bot.translations.translator import Translator, translatable
+
+MAX_LISTED = 40
+BUTTONS_PER_ROW = 2
+HOW_TO = translatable(
+    "/groups shows the groups I'm in. `/groups TITLE limit 200` sets how many canvases a group may take a "
+    "day, `/groups TITLE name Canvas` what people call me there; `none` takes either back."
+)
+NO_GROUPS = translatable(
+    "I'm in no group. Add me to one as you would add a person; if you are an admin of mine, I'm in at once."
+)
+READING_NOTICE = translatable(
+    "From now on I also read what you write to each other here, and keep the last messages for a day, so "
+    "that I understand what you ask me."
+)
+NO_SIGHT = translatable("But I don't see there what people write to each other.")
+READING_NOTICE_WITHOUT_SIGHT = translatable(
+    "From now on I also read what reaches me of what you write to each other here, and keep the last "
+    "messages for a day. I see only commands and replies to me as long as I'm no administrator."
+)
+JUDGING_NOTICE = translatable(
+    "From now on I also look at messages here that don't name me, to see whether they are meant for me. What "
+    "isn't, I forget at once."
+)
+JUDGING_HINT = translatable(
+    "How often this is right with your model, nobody has measured: it was tried with simulated readings "
+    "only. A reading takes a moment of the server and no canvas, at most {count} a minute in a group; in "
+    "doubt I stay silent."
+)
+_BUTTON = re.compile(r"(show|everyone|members|along|apart|judge|wait|quit):(-[1-9][0-9]{0,17})", re.ASCII)
+
+
+async def handle_groups(context: ActionContext) -> ActionResult:
+    """/groups, and what may follow it: a group, and `limit` or `name` with a value."""
+    if not context.args:
+        return ActionResult(parts=(_build_list(context),))
+    for word, change in (("limit", _set_limit), ("name", _set_name)):
+        title, found, value = context.args.rpartition(f" {word} ")
+        if found:
+            group = _find_group(context, title.strip())
+            if group is None:
+                return reply_text(context.translate("I'm in no group of this title. /groups shows them all."))
+            return await change(context, group, value.strip())
+    group = _find_group(context, context.args)
+    if group is None:
+        return reply_hint(context.translate(HOW_TO))
+    return ActionResult(parts=(await _build_card(context, group),))
+
+
+async def handle_group_button(context: ActionContext) -> ActionResult:
+    """A button of the list or of a card; `context.args` is what it does, and the group's chat."""
+    if context.args == "list":
+        return ActionResult(replacement=_build_list(context))
+    match = _BUTTON.fullmatch(context.args)
+    if match is None:
+        return await groups.handle_card_button(context)
+    group = context.deps.groups.find(int(match[2]))
+    if group is None or group.state != "in":
+        return ActionResult(
+            toast=context.translate("I'm not in this group."), replacement=_build_list(context)
+        )
+    return await _BUTTON_CHANGES[match[1]](context, group)
+
+
+def _build_list(context: ActionContext) -> Part:
+    translate = context.translate
+    present = context.deps.groups.list_present()
+    if not present:
+        return build_part(translate(NO_GROUPS))
+    lines = [translate("Groups:"), *(_format_line(translate, group) for group in present[:MAX_LISTED])]
+    if len(present) > MAX_LISTED:
+        lines.append(translate("… and {count} more", count=len(present) - MAX_LISTED))
+    open_groups = [group for group in present[:MAX_LISTED] if group.state == "in"]
+    buttons = tuple(Button(group.title[:40], f"group:show:{group.chat}") for group in open_groups)
+    asked = [group for group in present[:MAX_LISTED] if group.state == "asked"]
+    rows = build_rows(buttons, BUTTONS_PER_ROW)
+    rows += tuple(
+        (
+            Button(translate("Let in: {title}", title=group.title[:40]), f"group:in:{group.chat}"),
+            Button(translate("Leave"), f"group:leave:{group.chat}"),
+        )
+        for group in asked
+    )
+    return build_part("\n".join(lines), *rows)
+
+
+def _format_line(translate: Translator, group: Group) -> str:
+    if group.state == "asked":
+        return translate("{title}: waits to be let in", title=group.title)
+    if group.speakers == "everyone":
+        return translate("{title}: everybody may ask", title=group.title)
+    return translate("{title}: people I know may ask", title=group.title)
+
+
+async def _show_card(context: ActionContext, group: Group) -> ActionResult:
+    """Show the card, and find out meanwhile whether the endpoint can judge messages."""
+    unaddressed = context.deps.unaddressed_messages
+    calls = () if unaddressed is None else (unaddressed.judge.learn_support,)
+    return ActionResult(replacement=await _build_card(context, group), best_effort_calls=calls)
+
+
+async def _build_card(context: ActionContext, group: Group) -> Part:
+    translate = context.translate
+    own_limit, _ = await limit_rows.find_rules(context.tx, group.chat)
+    lines = [_format_line(translate, group)]
+    if own_limit is None or own_limit.canvases is None:
+        lines.append(translate("No limit for the group"))
+    else:
+        lines.append(
+            translate.plural(
+                "{count} canvas a day for the group",
+                "{count} canvases a day for the group",
+                own_limit.canvases,
+            )
+        )
+    if group.name is not None:
+        lines.append(translate("People there also call me {name}", name=group.name))
+    if group.reads_along:
+        lines.append(translate("I read along, and keep the last messages for a day"))
+    elif not group.judges:
+        lines.append(translate("I read only what is meant for me"))
+    if group.judges:
+        lines.append(translate("I also answer what seems meant for me without naming me"))
+    if group.hears_all is False:
+        lines.append(translate(groups.HEARING_HINT))
+    elif group.hears_all:
+        lines.append(translate("I see every message there"))
+    if not group.can_send:
+        lines.append(translate("I may not write there at present: an administrator has to allow it."))
+    lines += [
+        "",
+        translate(
+            "To change more: `/groups {chat} limit 200`, `/groups {chat} name Canvas`", chat=group.chat
+        ),
+    ]
+    return build_hint("\n".join(lines), *_build_card_buttons(translate, group))
+
+
+def _build_card_buttons(translate: Translator, group: Group) -> tuple[tuple[Button, ...], ...]:
+    speakers = Button(translate("Let everybody ask"), f"group:everyone:{group.chat}")
+    if group.speakers == "everyone":
+        speakers = Button(translate("Only people I know"), f"group:members:{group.chat}")
+    reading = Button(translate("Read along"), f"group:along:{group.chat}")
+    if group.reads_along:
+        reading = Button(translate("Don't read along"), f"group:apart:{group.chat}")
+    judging = Button(translate("Answer without being named"), f"group:judge:{group.chat}")
+    if group.judges:
+        judging = Button(translate("Answer only when addressed"), f"group:wait:{group.chat}")
+    last_row = (
+        Button(translate("Leave the group"), f"group:quit:{group.chat}"),
+        Button(translate("Back"), "group:list"),
+    )
+    return ((speakers, reading), (judging,), last_row)
+
+
+async def _let_everybody_ask(context: ActionContext, group: Group) -> ActionResult:
+    """What strangers take counts for the group alone, so it needs a limit first."""
+    own_limit, _ = await limit_rows.find_rules(context.tx, group.chat)
+    if own_limit is None or own_limit.canvases is None:
+        hint = context.translate(
+            "First set what the group may take a day, such as `/groups {chat} limit 200`.", chat=group.chat
+        )
+        return replace(reply_hint(hint), toast=context.translate("The group needs a limit first."))
+    return await _change_group(context, group, replace(group, speakers="everyone"))
+
+
+async def _let_members_ask(context: ActionContext, group: Group) -> ActionResult:
+    return await _change_group(context, group, replace(group, speakers="members"))
+
+
+async def _read_along(context: ActionContext, group: Group) -> ActionResult:
+    """Read along from now on, and say so in the group."""
+    changed = await _change_group(context, group, replace(group, reads_along=True))
+    if group.reads_along:
+        return changed
+    lane = Lane(group.chat)
+    notice = build_part(context.translate(READING_NOTICE))
+    if group.hears_all is False:
+        notice = build_part(context.translate(READING_NOTICE_WITHOUT_SIGHT))
+        changed = replace(changed, toast=context.translate(NO_SIGHT))
+    await outbox.add(context.tx, item=None, lane=lane, parts=(notice,), now=context.now)
+    return changed
+
+
+async def _stop_reading_along(context: ActionContext, group: Group) -> ActionResult:
+    await group_rows.delete_texts(context.tx, group.chat)
+    return await _change_group(context, group, replace(group, reads_along=False))
+
+
+async def _judge_messages(context: ActionContext, group: Group) -> ActionResult:
+    """Have messages judged that name nobody, if the endpoint can do that, and say so in the group."""
+    translate = context.translate
+    unaddressed = context.deps.unaddressed_messages
+    if unaddressed is None or unaddressed.judge.is_supported is False:
+        return ActionResult(toast=translate("Your model server can't do that: canvasgram check says why."))
+    if unaddressed.judge.is_supported is None:
+        toast = translate("I'm asking the model server whether it can do that. Tap again in a moment.")
+        return ActionResult(toast=toast, best_effort_calls=(unaddressed.judge.learn_support,))
+    changed = await _change_group(context, group, replace(group, judges=True))
+    if group.judges:
+        return changed
+    lane = Lane(group.chat)
+    notice = build_part(translate(JUDGING_NOTICE))
+    await outbox.add(context.tx, item=None, lane=lane, parts=(notice,), now=context.now)
+    hint = build_hint(translate(JUDGING_HINT, count=MAX_READS_A_MINUTE))
+    changed = replace(changed, parts=(hint,))
+    if group.hears_all is False:
+        changed = replace(changed, toast=translate(NO_SIGHT))
+    return changed
+
+
+async def _stop_judging(context: ActionContext, group: Group) -> ActionResult:
+    return await _change_group(context, group, replace(group, judges=False))
+
+
+async def _quit_group(context: ActionContext, group: Group) -> ActionResult:
+    change = await GroupChanges(context.deps).leave(context.tx, context.actor, group.chat, now=context.now)
+    return groups.redraw_change(context, change)
+
+
+async def _change_group(context: ActionContext, before: Group, after: Group) -> ActionResult:
+    """Store a group with another setting, and show its card as it is then."""
+    stored = await groups.store_group(context, after)
+    change = _find_difference(before, after)
+    if change.before:
+        await context.record_audit("changed", f"group {before.chat}", change.before, change.after)
+    return replace(stored, replacement=await _build_card(context, after))
+
+
+async def _set_limit(context: ActionContext, group: Group, value: str) -> ActionResult:
+    if not LIMIT_VALUE.fullmatch(value):
+        return reply_hint(context.translate(HOW_TO))
+    return await limits.set_limit(context, group.chat, value)
+
+
+async def _set_name(context: ActionContext, group: Group, value: str) -> ActionResult:
+    if value == "none":
+        changed = await _change_group(context, group, replace(group, name=None))
+        text = context.translate("In “{title}” I have no other name.", title=group.title)
+    elif value != to_display_name(value, 0):
+        return reply_text(context.translate("A name has letters and digits, and 32 characters at most."))
+    else:
+        changed = await _change_group(context, group, replace(group, name=value))
+        text = context.translate("In “{title}” people can call me {name}.", title=group.title, name=value)
+        if group.hears_all is False:
+            text = f"{text} {context.translate(groups.HEARING_HINT)}"
+    return replace(changed, replacement=None, parts=(build_part(text),))
+
+
+def _find_group(context: ActionContext, title_or_chat: str) -> Group | None:
+    """Return the one group of this title or number; None if there is none, or several."""
+    present = [group for group in context.deps.groups.list_present() if group.state == "in"]
+    wanted = title_or_chat.casefold()
+    matching = [group for group in present if wanted in {str(group.chat), group.title.casefold()}]
+    return matching[0] if len(matching) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupChange:
+    """The settings that differ, as they were and as they are."""
+
+    before: dict[str, object]
+    after: dict[str, object]
+
+
+def _find_difference(before: Group, after: Group) -> _GroupChange:
+    old, new = asdict(before), asdict(after)
+    names = [name for name in old if old[name] != new[name]]
+    return _GroupChange({name: old[name] for name in names}, {name: new[name] for name in names})
+
+
+_BUTTON_CHANGES: dict[str, Callable[[ActionContext, Group], Awaitable[ActionResult]]] = {
+    "show": _show_card,
+    "everyone": _let_everybody_ask,
+    "members": _let_members_ask,
+    "along": _read_along,
+    "apart": _stop_reading_along,
+    "judge": _judge_messages,
+    "wait": _stop_judging,
+    "quit": _quit_group,
+}

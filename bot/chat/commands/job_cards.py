@@ -1,0 +1,265 @@
+"""/jobs and its buttons: a person's reminders and tasks by time, and a card of each with what can be done.
+
+Jobs are counted as they stand in the list; buttons carry their ids, so that a list may be old.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+
+from bot.chat.actions import (
+    ActionContext,
+    ActionResult,
+    build_hint,
+    build_rows,
+    expire_button,
+)
+from bot.db.queues import jobs, outbox, snoozes
+from bot.db.queues.jobs import Job
+from bot.domain import Button, Part
+from bot.jobs.snooze import build_snooze_buttons
+from bot.jobs.times import formatting
+from bot.jobs.times.zones import UnclearTime
+from bot.jobs.user_jobs import capitalize, format_rule, get_mark, shorten_text
+from bot.translations.translator import translatable
+
+PAGE_SIZE = 10  # jobs of one page
+BUTTONS_PER_ROW = 5
+MAX_LINE_CHARS = 40  # of a job's text in the list
+NO_JOBS = translatable(
+    "You have no reminders and no tasks. Set one: `/remind tomorrow at 9 call Anna`, or just tell me: "
+    "`Every Monday at 8, tell me the news of my field`"
+)
+GONE = translatable("This no longer exists.")
+TIME_PASSED = translatable("Its time has passed. Run it now, or delete it.")
+_BUTTON = re.compile(r"(?P<verb>[a-z_]+):(?P<number>[0-9]{1,18})(?::(?P<page>[0-9]{1,9}))?")
+
+
+async def handle_jobs(context: ActionContext) -> ActionResult:
+    """/jobs, or /jobs NUMBER for the card of the job with this number in the list."""
+    if re.fullmatch(r"[1-9][0-9]{0,4}", context.args):
+        index = int(context.args) - 1
+        for job in await jobs.list_of_person(
+            context.tx, context.person, chat=context.group_chat, limit=1, offset=index
+        ):
+            return ActionResult(parts=(await _build_card(context, job, index // PAGE_SIZE),))
+    return ActionResult(parts=(await _build_list(context, 0),))
+
+
+async def handle_job_button(context: ActionContext) -> ActionResult:
+    """A button of the list or of a card; `context.args` is such as `pause:12:0`: action, job and page."""
+    button = _BUTTON.fullmatch(context.args)
+    if button is None:
+        return expire_button(context)
+    if button["verb"] == "page":
+        return ActionResult(replacement=await _build_list(context, int(button["number"])))
+    action = _BUTTON_ACTIONS.get(button["verb"])
+    if action is None:
+        return expire_button(context)
+    job = await jobs.find(context.tx, int(button["number"]))
+    is_restored = button["verb"].startswith("restore")
+    if job is None or not context.speaks_for(job.person) or (job.state == "deleted") != is_restored:
+        return ActionResult(toast=context.translate(GONE))
+    return await action(context, job, int(button["page"] or 0))
+
+
+async def _undo_job(context: ActionContext, job: Job, _: int) -> ActionResult:
+    """Take back a job that was just confirmed."""
+    if job.state == "done":
+        return ActionResult(toast=context.translate("This is done already."))
+    assert job.person is not None
+    await jobs.remove(context.tx, job.id, person=job.person)
+    text = context.translate("Undone: {text}", text=job.text[:200])
+    return ActionResult(toast=context.translate("Undone."), replacement=Part(text))
+
+
+async def _open_card(context: ActionContext, job: Job, page: int) -> ActionResult:
+    if job.state == "done":
+        toast = context.translate("This is done already.")
+        return ActionResult(toast=toast, replacement=await _build_list(context, page))
+    return ActionResult(replacement=await _build_card(context, job, page))
+
+
+async def _delete_job(context: ActionContext, job: Job, page: int) -> ActionResult:
+    translate = context.translate
+    await jobs.mark_deleted(context.tx, job.id)
+    restore = "restore_paused" if job.state == "paused" else "restore"
+    undo = Button(translate("Undo"), f"job:{restore}:{job.id}:{page}")
+    text = translate("Deleted: {text}", text=shorten_text(job.text, 200))
+    replacement = Part(text, buttons=((undo,), (_build_back_button(context, page),)))
+    await _offer_snooze_again(context, job)
+    return ActionResult(toast=translate("Deleted."), replacement=replacement)
+
+
+async def _offer_snooze_again(context: ActionContext, job: Job) -> None:
+    """Where a snooze was deleted, give its reminder the buttons back."""
+    item = snoozes.get_item(job)
+    if item is None:
+        return
+    messages = await snoozes.list_messages(context.tx, item)
+    buttons = build_snooze_buttons(context.translate, item)
+    await outbox.reopen_buttons(context.tx, messages, (buttons,))
+
+
+async def _restore_job(context: ActionContext, job: Job, page: int) -> ActionResult:
+    try:
+        await context.deps.user_jobs.check_limits(context.tx, context.person)
+    except UnclearTime as error:
+        return ActionResult(toast=error.explain(context.translate))
+    await jobs.restore(context.tx, job.id)
+    return await _resume_job(context, replace(job, state="paused"), page)
+
+
+async def _restore_paused_job(context: ActionContext, job: Job, page: int) -> ActionResult:
+    try:
+        await context.deps.user_jobs.check_limits(context.tx, context.person)
+    except UnclearTime as error:
+        return ActionResult(toast=error.explain(context.translate))
+    await jobs.restore(context.tx, job.id)
+    return await _redraw_card(context, job, page, context.translate("Restored."))
+
+
+async def _pause_job(context: ActionContext, job: Job, page: int) -> ActionResult:
+    if job.state != "active":
+        return await _redraw_card(context, job, page, context.translate("It is not active."))
+    await jobs.pause(context.tx, job.id)
+    return await _redraw_card(context, job, page, context.translate("Paused."))
+
+
+async def _resume_job(context: ActionContext, job: Job, page: int) -> ActionResult:
+    translate = context.translate
+    if job.state != "paused":
+        return await _redraw_card(context, job, page, translate("It is not paused."))
+    try:
+        next_due = await context.deps.user_jobs.compute_next_due(job)
+    except UnclearTime as error:
+        return await _redraw_card(context, job, page, error.explain(translate))
+    if next_due is None:
+        return await _redraw_card(context, job, page, translate(TIME_PASSED))
+    await jobs.resume(context.tx, job.id, next_due)
+    time = formatting.format_near_time(translate, next_due, await _find_zone(context), context.now)
+    return await _redraw_card(context, job, page, translate("Next: {time}", time=time))
+
+
+async def _move_job(
+    context: ActionContext, job: Job, minutes: int, *, shows_card: bool = True
+) -> ActionResult:
+    """Move a job that comes once to the minute of the epoch that its button names."""
+    if job.rule or job.next_due is None:
+        return ActionResult(toast=context.translate(GONE))
+    next_due = minutes * 60.0
+    if next_due <= context.now:
+        return ActionResult(toast=context.translate(TIME_PASSED))
+    await jobs.set_next_due(context.tx, job.id, next_due)
+    time = formatting.format_near_time(context.translate, next_due, await _find_zone(context), context.now)
+    toast = context.translate("Next: {time}", time=time)
+    if shows_card:
+        return await _redraw_card(context, job, 0, toast)
+    return ActionResult(toast=toast)
+
+
+async def _run_job_now(context: ActionContext, job: Job, _: int) -> ActionResult:
+    if not await jobs.run_now(context.tx, job.id, jobs.build_inbox_row(job), now=context.now):
+        return ActionResult(toast=context.translate("It is under way already."))
+    return ActionResult(toast=context.translate("I'll do it now."))
+
+
+async def _redraw_card(context: ActionContext, job: Job, page: int, toast: str) -> ActionResult:
+    """Show a card as its job is now."""
+    stored = await jobs.find(context.tx, job.id)
+    return ActionResult(toast=toast, replacement=await _build_card(context, stored or job, page))
+
+
+async def _build_list(context: ActionContext, page: int) -> Part:
+    translate = context.translate
+    count, _ = await jobs.count_open(context.tx, context.person, chat=context.group_chat)
+    if not count:
+        return build_hint(translate(NO_JOBS))
+    page = min(page, (count - 1) // PAGE_SIZE)
+    first = page * PAGE_SIZE
+    listed = await jobs.list_of_person(
+        context.tx, context.person, chat=context.group_chat, limit=PAGE_SIZE, offset=first
+    )
+    zone = await _find_zone(context)
+    lines = [translate("Your reminders and tasks ({zone}):", zone=formatting.format_zone(zone))]
+    lines += [
+        f"{number}. {_format_line(context, job, zone)}" for number, job in enumerate(listed, start=first + 1)
+    ]
+    numbers = [
+        Button(str(number), f"job:open:{job.id}:{page}") for number, job in enumerate(listed, start=first + 1)
+    ]
+    rows = build_rows(numbers, BUTTONS_PER_ROW)
+    turners = list[Button]()
+    if page:
+        turners.append(Button(f"‹ {first - PAGE_SIZE + 1}–{first}", f"job:page:{page - 1}"))
+    if first + PAGE_SIZE < count:
+        last = min(first + 2 * PAGE_SIZE, count)
+        turners.append(Button(f"{first + PAGE_SIZE + 1}–{last} ›", f"job:page:{page + 1}"))
+    if turners:
+        rows = (*rows, tuple(turners))
+    return Part("\n".join(lines), buttons=rows)
+
+
+def _format_line(context: ActionContext, job: Job, zone: str) -> str:
+    when = context.translate("under way")
+    if job.state == "paused":
+        when = context.translate("paused")
+    elif job.next_due is not None:
+        when = formatting.format_near_time(context.translate, job.next_due, zone, context.now)
+    repeat = " 🔁" if job.rule else ""
+    group = job.lane and context.group_chat is None and context.deps.groups.find(job.lane.chat)
+    place = f" · {shorten_text(group.title, MAX_LINE_CHARS)}" if group else ""
+    return f"{get_mark(job.kind)} {shorten_text(job.text, MAX_LINE_CHARS)} · {when}{repeat}{place}"
+
+
+async def _build_card(context: ActionContext, job: Job, page: int) -> Part:
+    translate = context.translate
+    lines = [f"{get_mark(job.kind)} {job.text}", ""]
+    if rule := format_rule(translate, job):
+        lines.append(f"{capitalize(rule)}.")
+    lines.append(await _format_state(context, job))
+    switch = Button(translate("Pause"), f"job:pause:{job.id}:{page}")
+    if job.state == "paused":
+        switch = Button(translate("Resume"), f"job:resume:{job.id}:{page}")
+    actions = (
+        switch,
+        Button(translate("Run now"), f"job:run:{job.id}:{page}"),
+        Button(translate("Delete"), f"job:delete:{job.id}:{page}"),
+    )
+    return Part("\n".join(lines), buttons=(actions, (_build_back_button(context, page),)))
+
+
+async def _format_state(context: ActionContext, job: Job) -> str:
+    translate = context.translate
+    if job.state == "paused" and job.why_paused:
+        return translate("Paused: {reason}.", reason=translate(job.why_paused))
+    if job.state == "paused":
+        return translate("Paused.")
+    if job.next_due is None:
+        return translate("Under way.")
+    zone = await _find_zone(context)
+    time = formatting.format_times(translate, [job.next_due], zone)
+    return translate("Next: {time}", time=time)
+
+
+def _build_back_button(context: ActionContext, page: int) -> Button:
+    return Button(context.translate("‹ All"), f"job:page:{page}")
+
+
+async def _find_zone(context: ActionContext) -> str:
+    return await context.deps.user_jobs.find_zone(context.tx, context.person) or "UTC"
+
+
+_BUTTON_ACTIONS: dict[str, Callable[[ActionContext, Job, int], Awaitable[ActionResult]]] = {
+    "undo": _undo_job,
+    "open": _open_card,
+    "pause": _pause_job,
+    "resume": _resume_job,
+    "move": _move_job,
+    "move_one": partial(_move_job, shows_card=False),
+    "run": _run_job_now,
+    "delete": _delete_job,
+    "restore": _restore_job,
+    "restore_paused": _restore_paused_job,
+}

@@ -1,0 +1,121 @@
+"""/remind and /zone: what is asked for later, and the time zone it goes by."""
+
+from bot.chat.actions import (
+    ActionContext,
+    ActionDependencies,
+    ActionResult,
+    expire_button,
+    reply_hint,
+)
+from bot.db.queues import inbox, requeued_items
+from bot.db.transaction import Transaction
+from bot.domain import Button, Part
+from bot.jobs.times import zones
+from bot.jobs.times.formatting import format_near_time, format_zone
+from bot.jobs.times.rrules import load_zone, to_local_time
+from bot.jobs.times.zones import UnclearTime
+from bot.jobs.user_jobs import ZONE_NEEDED, JobOwner, compute_same_reading, get_mark, shorten_text
+from bot.translations.translator import Translator, translatable
+
+HOW_TO = translatable(
+    "Tell me when and what. Tap one to copy it:\n`/remind tomorrow at 9 call Anna`\n"
+    "`/remind every weekday at 8 stand up`\n`/remind 20 min take out the pizza`\n"
+    "/jobs shows what you have set."
+)
+MAX_SHIFTED = 10  # reminders that a reply about the zone names
+MAX_LINE_CHARS = 40
+ZONE_WAIT_SECONDS = 3600  # a /remind waits this long for its sender to set their zone
+
+
+async def handle_remind(context: ActionContext) -> ActionResult:
+    """/remind WHEN TEXT."""
+    if not context.args:
+        return reply_hint(context.translate(HOW_TO))
+    said_at = context.now
+    if context.item.stale:
+        said_at = context.item.body["message"]["date"]
+    body = {"person": context.person, "name": context.name, "words": context.args, "said_at": said_at}
+    await inbox.add(
+        context.tx, kind="reminder", lane=context.lane, sender=context.person, body=body, now=context.now
+    )
+    return ActionResult()
+
+
+async def handle_zone(context: ActionContext) -> ActionResult:
+    """/zone, or /zone CITY."""
+    if not context.args:
+        return await _show_zone(context)
+    try:
+        zone = zones.resolve_zone(context.args[:60])
+    except UnclearTime as error:
+        return reply_hint(error.explain(context.translate))
+    owner = JobOwner(context.person, context.name, context.lane)
+    return ActionResult((await set_zone(context.tx, context.deps, owner, zone, now=context.now),))
+
+
+async def handle_zone_button(context: ActionContext) -> ActionResult:
+    """The button below a place that is in another zone; `context.args` is that zone."""
+    try:
+        zone = zones.resolve_zone(context.args)
+    except UnclearTime:
+        return expire_button(context)
+    owner = JobOwner(context.person, context.name, context.lane)
+    return ActionResult(replacement=await set_zone(context.tx, context.deps, owner, zone, now=context.now))
+
+
+async def set_zone(
+    tx: Transaction, deps: ActionDependencies, owner: JobOwner, zone: str, *, now: float
+) -> Part:
+    """Store a person's zone (an IANA name); what waited for it goes on. Returns the reply.
+
+    What comes once keeps its moment: where that reads differently now, it is named, with a button.
+    """
+    moved_jobs = await deps.user_jobs.change_zone(tx, owner, zone)
+    await requeued_items.requeue_failed(tx, owner.person, error=ZONE_NEEDED, since=now - ZONE_WAIT_SECONDS)
+    translate = deps.access.get_translator(owner.person)
+    text = _format_zone(translate, zone, now)
+    shifted = [
+        (job, due)
+        for job in moved_jobs
+        if owner.group_chat in {None, job.lane and job.lane.chat}
+        if (due := compute_same_reading(job, zone))
+    ][:MAX_SHIFTED]
+    if shifted:
+        text += "\n" + translate.plural(
+            "This was set in another time zone, and comes at the same moment:",
+            "These were set in another time zone, and come at the same moments:",
+            len(shifted),
+        )
+    verb = "move" if len(shifted) == 1 else "move_one"
+    buttons = list[tuple[Button, ...]]()
+    for job, due in shifted:
+        time = format_near_time(translate, job.next_due or due, zone, now)
+        text += f"\n{get_mark(job.kind)} {shorten_text(job.text, MAX_LINE_CHARS)} · {time}"
+        label = translate("Move to {time}", time=format_near_time(translate, due, zone, now))
+        if len(shifted) > 1:
+            label = f"{shorten_text(job.text, 20)}: {label}"
+        buttons.append((Button(label, f"job:{verb}:{job.id}:{due / 60:.0f}"),))
+    repeating = len([job for job in moved_jobs if job.rule])
+    if repeating:
+        text += "\n" if shifted else " "
+        text += translate.plural(
+            "Your repeating reminder goes by it now.",
+            "Your {count} repeating reminders and tasks go by it now.",
+            repeating,
+        )
+    return Part(text, buttons=tuple(buttons))
+
+
+async def _show_zone(context: ActionContext) -> ActionResult:
+    zone = await context.deps.user_jobs.find_zone(context.tx, context.person)
+    if zone is None:
+        return reply_hint(
+            context.translate("I don't know your time zone yet. Tell me a city: `/zone Berlin`")
+        )
+    state = _format_zone(context.translate, zone, context.now)
+    return reply_hint(state + " " + context.translate("To change it, name a city: `/zone Berlin`"))
+
+
+def _format_zone(translate: Translator, zone: str, now: float) -> str:
+    time = f"{to_local_time(now, load_zone(zone)):%H:%M}"
+    return translate("Your time zone is {zone}, where it is {time}.", zone=format_zone(zone), time=time)

@@ -1,0 +1,37 @@
+"""Protects secrets in messages of /tools: such a message is not used, not stored, and deleted in the chat.
+
+The admin is asked to enter the secret on the machine.
+"""
+
+from typing import Any
+
+from bot import logs
+from bot.chat.actions import ActionContext, ActionResult, build_part
+from bot.chat.commands.tool_tasks import write_tool_task
+from bot.db.queues import inbox
+from bot.tool_registry.secret_scanner import has_likely_secret
+from bot.translations.translator import translatable
+
+SECRET_NOTICE = translatable(
+    "Your message seems to contain a secret, so I did not use it: I keep nothing of it and delete it here. "
+    "Enter secrets on the machine, with `canvasgram tools secret set NAME`, "
+    "and write {NAME} where they go, as in --header 'Authorization: Bearer {NAME}'. "
+    "If somebody else may have seen it, have it replaced where it came from."
+)
+
+
+def has_secret(args: str) -> bool:
+    """Whether what follows /tools must not be used or stored: `secret …`, and what looks like a key."""
+    return args.lower().split(maxsplit=1)[:1] == ["secret"] or has_likely_secret(args)
+
+
+async def delete_secret_message(context: ActionContext) -> ActionResult:
+    """Store nothing of the message, have it deleted, and say what to do instead."""
+    message: dict[str, Any] = context.item.body.get("message") or context.item.body["edited_message"]
+    text = str(message.get("text", message.get("caption")))
+    logs.hide_secrets(word for word in text.split() if has_likely_secret(word))
+    await inbox.forget_body(context.tx, [context.item.id])
+    queued = await write_tool_task(context, "unsay", {"message": message["message_id"]})
+    return ActionResult(
+        parts=(build_part(context.translate(SECRET_NOTICE)),), after_commit=queued.after_commit
+    )

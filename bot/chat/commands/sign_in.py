@@ -1,0 +1,53 @@
+"""What people send back from the page of a sign-in: deleted as soon as it is read, here and in the chat."""
+
+import re
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from bot.chat.actions import ActionContext, ActionResult, build_part
+from bot.chat.commands.tool_tasks import write_tool_task
+from bot.db.queues import inbox
+from bot.telegram.incoming.envelope import is_sign_in_address
+from bot.translations.translator import translatable
+from tools.mcp.sign_in import SignInAnswer, parse_answer
+
+CLOSED_NOTICE = translatable(
+    "This sign-in is no longer open: it may be too old, or I was restarted. /tools signin NAME gives you "
+    "another link."
+)
+TAKEN_NOTICE = translatable("Thank you, I'm signing in.")
+_SIGNIN_COMMAND = re.compile(r"/tools(?:@\w+)?\s+signin\s", re.IGNORECASE)
+
+
+def is_answer(text: str) -> bool:
+    """Whether a message is the address that a sign-in's page led to, alone or after /tools signin NAME."""
+    return is_sign_in_address(text) or bool(_SIGNIN_COMMAND.match(text) and _find_answer(text))
+
+
+def _find_answer(text: str) -> SignInAnswer | None:
+    answers = (parse_answer(word) for word in text.split() if "://" in word)
+    return next((answer for answer in answers if answer is not None), None)
+
+
+async def take_answer(context: ActionContext) -> ActionResult:
+    """Hand the answer to the sign-in that waits for it; keep nothing of the message."""
+    answer = _find_answer(context.args)
+    message: dict[str, Any] = context.item.body.get("message") or context.item.body["edited_message"]
+    await inbox.forget_body(context.tx, [context.item.id])
+    queued = await write_tool_task(context, "unsay", {"message": message["message_id"]})
+    flows = context.deps.sign_ins
+    if flows is None or answer is None or not flows.is_open(answer, context.person):
+        return ActionResult(
+            parts=(build_part(context.translate(CLOSED_NOTICE)),), after_commit=queued.after_commit
+        )
+    receive = partial(flows.receive, answer)
+    return ActionResult(
+        parts=(build_part(context.translate(TAKEN_NOTICE)),), after_commit=(receive, *queued.after_commit)
+    )
+
+
+async def handle_sign_in_button(context: ActionContext) -> ActionResult:
+    """The button of an offer to sign in; `context.args` is the source."""
+    queued = await write_tool_task(context, "signin", {"words": context.args})
+    return replace(queued, toast=context.translate("I'm asking for the link; it will come here."))

@@ -1,0 +1,138 @@
+"""What /tools does outside its transaction, as inbox items: adding, trying, reloading, deleting a message.
+
+The answer is sent to the admin who asked. An item outlives the process; what is not safe to repeat is not
+run a second time.
+"""
+
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+from bot.chat.actions import ActionContext, ActionResult, reply_text
+from bot.db.engine import Database
+from bot.db.people import people
+from bot.db.queues import inbox, outbox
+from bot.db.retry import retry_until_available
+from bot.db.tools.audit import Actor
+from bot.db.transaction import Transaction
+from bot.domain import InboxItem, Lane, Part
+from bot.errors import ChangeRefused, SettingsRefused, StoreUnavailable
+from bot.tool_registry.registry import ToolRegistry
+from bot.translations.translator import Translator, translatable
+from bot.usage.plain_text import escape_for_terminal
+
+TOOLS_JOB = "tools"
+_LOOKING = translatable("I'm looking at it; what I find comes here.")
+STARTED_REPLIES = {
+    "add": _LOOKING,
+    "pick": _LOOKING,
+    "configure": _LOOKING,
+    "signin": translatable("I'm asking for the link; it will come here."),
+    "try": translatable("I'll run it once."),
+    "reload": translatable("I'm looking at all sources again."),
+}
+
+FinishTask: TypeAlias = Callable[[Transaction], Awaitable[tuple[Part, ...]]]
+"""Ends a task in one transaction: stores its result and returns what the admin reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolTask:
+    """One task: what was asked, by whom and where to answer; `item.attempt` counts how often it was begun.
+
+    `translate`: into the language of the person.
+    """
+
+    item: InboxItem
+    person: int
+    name: str
+    lane: Lane
+    args: str
+    translate: Translator
+
+    @property
+    def actor(self) -> Actor:
+        """The person, as the author of what this task changes."""
+        return Actor(self.person, "telegram")
+
+
+async def queue_tool_task(context: ActionContext, args: str, *, do: str) -> ActionResult:
+    """Queue a task of this kind with the arguments of the person who asks, and reply that it started."""
+    return await write_tool_task(context, do, {"words": args}, context.translate(STARTED_REPLIES[do]))
+
+
+async def write_tool_task(
+    context: ActionContext, do: str, fields: Mapping[str, Any], reply: str = ""
+) -> ActionResult:
+    """Store a task, to be done at once."""
+    requester = {"person": context.person, "name": context.name, "lane": context.lane.key}
+    body = {"job": TOOLS_JOB, "do": do, **requester, **fields}
+    await inbox.add(context.tx, kind="system", lane=None, sender=context.person, body=body, now=context.now)
+    return reply_text(reply) if reply else ActionResult()
+
+
+class ToolTaskRunner:
+    """Runs tasks with the handler of their kind.
+
+    `configured_admins`: of the settings. What an admin has asked for is neither begun nor stored once they
+    are none.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        registry: ToolRegistry,
+        handlers: Mapping[str, Callable[[ToolTask], Awaitable[FinishTask]]],
+        configured_admins: Collection[int] = (),
+    ) -> None:
+        self._configured_admins = configured_admins
+        self._database = database
+        self._registry = registry
+        self._handlers = handlers
+
+    async def __call__(self, items: tuple[InboxItem, ...]) -> None:
+        [item] = items
+        body = item.body
+        async with self._database.read_transaction() as tx:
+            translate = await people.find_translator(tx, body["person"])
+            has_right = await self._has_right(tx, body)
+        lane = Lane.parse(body["lane"])
+        task = ToolTask(item, body["person"], body["name"], lane, body.get("words", ""), translate)
+        handle = self._handlers[body["do"]]
+        try:
+            finish = await handle(task) if has_right else finish_with()
+            # Wait for the database rather than fail: the task would be done a second time.
+            await retry_until_available(partial(self._finish_task, task, finish))
+        except (ChangeRefused, SettingsRefused) as refused:
+            finish = finish_with(*map(escape_for_terminal, refused.explain(translate).splitlines()))
+            await retry_until_available(partial(self._finish_task, task, finish))
+        with contextlib.suppress(StoreUnavailable):  # the task is done, and this is noticed a little later
+            await self._registry.refresh()
+
+    async def _finish_task(self, task: ToolTask, finish: FinishTask) -> None:
+        now = time.time()
+        async with self._database.transaction() as tx:
+            parts = await finish(tx) if await self._has_right(tx, task.item.body) else ()
+            if parts:
+                await outbox.add(tx, item=task.item.id, lane=task.lane, parts=parts, now=now)
+            await inbox.mark_done(tx, [task.item.id], now=now)
+
+    async def _has_right(self, tx: Transaction, body: Mapping[str, Any]) -> bool:
+        """Whether who asked may have this done now: an admin all, others sign in with their own account."""
+        role = await people.load_role(tx, body["person"], self._configured_admins)
+        is_own = body["do"] == "signin" or (body["do"] == "signed" and body["personal"])
+        return role == "admin" or body["do"] == "unsay" or (is_own and role == "member")
+
+
+def finish_with(*lines: str) -> FinishTask:
+    """Make the end of a task that stores nothing; without lines it sends nothing either."""
+
+    async def finish(_: Transaction) -> tuple[Part, ...]:
+        if not lines:
+            return ()
+        return (Part("\n".join(lines)),)
+
+    return finish

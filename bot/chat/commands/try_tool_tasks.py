@@ -1,0 +1,89 @@
+"""Tool tasks that add nothing: try a tool once, reload all sources, delete a message with a secret."""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+from bot.chat.commands.tool_tasks import FinishTask, ToolTask, finish_with
+from bot.chat.commands.tool_text import build_parts
+from bot.db.engine import Database
+from bot.db.queues import inbox
+from bot.db.transaction import Transaction
+from bot.domain import Part
+from bot.errors import ChangeRefused
+from bot.telegram.best_effort_calls import BestEffortCalls
+from bot.tool_registry.changes import refresh_documents
+from bot.tool_registry.formatting import format_waiting_tools
+from bot.tool_registry.loader import ToolSettings
+from bot.tool_registry.registry import ToolRegistry
+from bot.tool_registry.tool_info import load_tool_infos
+from bot.tool_registry.try_tool import Trial, format_trial_result, record_trial, run_trial
+from bot.translations.translator import translatable
+from bot.usage.plain_text import escape_for_terminal
+
+NOT_REPEATED = translatable(
+    "The gateway stopped while {name} ran; what it did is unknown. I do not run it again by myself."
+)
+NOT_DELETED = translatable("I could not delete your message with the secret. Please delete it yourself.")
+ALL_SOURCES_FINE = translatable("All sources are as they should be.")
+
+
+class TryToolTasks:
+    """The handlers of these tasks."""
+
+    def __init__(
+        self,
+        database: Database,
+        registry: ToolRegistry,
+        tool_settings: ToolSettings,
+        best_effort_calls: BestEffortCalls,
+    ) -> None:
+        self._database = database
+        self._registry = registry
+        self._tool_settings = tool_settings
+        self._best_effort_calls = best_effort_calls
+
+    def get_handlers(self) -> Mapping[str, Callable[[ToolTask], Awaitable[FinishTask]]]:
+        """Return the handlers by the kind of task."""
+        return {"try": self._try_tool, "reload": self._reload_sources, "unsay": self._delete_message}
+
+    async def _try_tool(self, task: ToolTask) -> FinishTask:
+        name, arguments, *_ = [*task.args.split(maxsplit=1), ""]
+        tool = self._registry.get(name)
+        if tool is None:
+            raise ChangeRefused("{name} cannot be used now; /tools shows how it stands.", name=name[:80])
+        if task.item.attempt > 1 and not tool.repeatable:
+            raise ChangeRefused(NOT_REPEATED, name=name)
+        if not tool.repeatable:
+            async with self._database.transaction() as tx:
+                await inbox.count_attempt(tx, task.item.id)
+        trial = Trial(tool, arguments, task.person, task.name, task.lane)
+        result = await run_trial(self._database, trial)
+
+        async def finish(tx: Transaction) -> tuple[Part, ...]:
+            await record_trial(tx, task.actor, result, now=time.time())
+            return build_parts(
+                [escape_for_terminal(line) for line in format_trial_result(task.translate, result)]
+            )
+
+        return finish
+
+    async def _reload_sources(self, task: ToolTask) -> FinishTask:
+        translate = task.translate
+        troubles = await refresh_documents(self._database, self._tool_settings)
+        troubles += await self._registry.reload_files()
+        troubles += await self._registry.refresh_listings()
+        lines = [escape_for_terminal(trouble) for trouble in troubles]
+        async with self._database.read_transaction() as tx:
+            registered = await load_tool_infos(tx, builtin_tools={})
+        lines += format_waiting_tools(translate, registered, "/tools accept")
+        lines = lines or [translate(ALL_SOURCES_FINE)]
+        count = len(self._registry.tools)
+        usable = translate.plural("{count} tool can be used now.", "{count} tools can be used now.", count)
+        return finish_with(*lines, usable)
+
+    async def _delete_message(self, task: ToolTask) -> FinishTask:
+        deleted = await self._best_effort_calls.delete_message(task.lane, int(task.item.body["message"]))
+        await self._database.erase_deleted()
+        if deleted:
+            return finish_with()
+        return finish_with(task.translate(NOT_DELETED))

@@ -1,0 +1,173 @@
+"""/usage: what the last turn, the day and 30 days took, with the turn's details and a picture behind buttons.
+
+For admins `/usage all` ranks people and chats. In a group it is what was taken there, by everybody.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+
+from bot.chat.actions import (
+    ActionContext,
+    ActionResult,
+    build_part,
+    expire_button,
+    reply_hint,
+    reply_text,
+)
+from bot.chat.commands.usage_chart import build_usage_chart, draw_chart
+from bot.chat.commands.usage_format import (
+    format_answers,
+    format_details,
+    format_ranking,
+    format_summary,
+    format_thinking,
+    format_verdicts,
+)
+from bot.chat.quota import load_limit, load_quota_usage
+from bot.db.usage import spending
+from bot.db.usage.spending import NewestTurn, SpendingSums
+from bot.db.usage.thinking_sums import sum_by_thinking
+from bot.db.usage.turn_steps import load_steps
+from bot.db.usage.usage_sums import Scope
+from bot.db.usage.verdict_sums import sum_verdicts
+from bot.domain import Button, Part
+from bot.translations.translator import translatable
+from bot.usage.queries import load_report_in
+from bot.usage.report import ReportQuery, start_of_day
+
+MONTH_DAYS = 30  # today is the last of them; days begin at midnight where the person is
+MAX_RANKED = 10  # people, and as many chats
+_HELP = translatable("/usage shows what you have used, `/usage chart` draws it.")
+_ADMIN_HELP = translatable(
+    "/usage shows what you have used, `/usage all` everybody; `/usage chart` and `/usage chart all` draw it."
+)
+
+
+async def handle_usage(context: ActionContext) -> ActionResult:
+    """/usage, with the words all or chart, or both."""
+    words = set(context.args.lower().split())
+    is_admin = context.role == "admin"
+    for_everybody = "all" in words
+    if for_everybody and context.is_group:
+        return reply_text(context.translate("That is for our private chat."))
+    if words - {"all", "chart"}:
+        return reply_hint(context.translate(_ADMIN_HELP if is_admin else _HELP))
+    if for_everybody and not is_admin:
+        return reply_text(context.translate("{command} is for admins.", command="/usage all"))
+    if "chart" in words:
+        return await _build_chart(context, for_everybody=for_everybody)
+    return ActionResult(parts=(await _build_figures(context, for_everybody=for_everybody),))
+
+
+async def handle_summary_button(context: ActionContext) -> ActionResult:
+    """The button that goes back from the details; the figures are as of now."""
+    return ActionResult(replacement=await _build_summary(context))
+
+
+async def handle_details_button(context: ActionContext, turn: int) -> ActionResult:
+    """The button that shows the details of a turn."""
+    details = await load_steps(context.tx, turn, with_texts=False)
+    if details is None or details.chat != context.lane.key or details.ended_at is None:
+        return ActionResult(toast=context.translate("I have no record of this answer."))
+    row = (Button(context.translate("Back"), "usage"), _chart_button(context))
+    return ActionResult(replacement=build_part(format_details(context.translate, details), row))
+
+
+async def handle_chart_button(context: ActionContext) -> ActionResult:
+    """The button that draws one's own 30 days, or, below figures for admins, everybody's."""
+    everybody = context.args == "all"
+    if everybody and context.is_group:
+        return expire_button(context)
+    if everybody and context.role != "admin":
+        return expire_button(context)
+    result = await _build_chart(context, for_everybody=everybody)
+    if not result.files:
+        return ActionResult(toast=result.parts[-1].text)
+    return ActionResult(toast=context.translate("The chart is coming."), files=result.files)
+
+
+async def _build_figures(context: ActionContext, *, for_everybody: bool) -> Part:
+    if for_everybody:
+        return await _build_ranking(context)
+    return await _build_summary(context)
+
+
+async def _build_summary(context: ActionContext) -> Part:
+    today = await _sum_spending(context, await _find_day_start(context))
+    month = await _sum_spending(context, await _find_month_start(context))
+    last = await spending.load_newest_turn(context.tx, context.lane)
+    text = format_summary(context.translate, last, today, month)
+    if context.role != "admin" or context.is_group:
+        text = await _format_member_summary(context, last, today, month)
+    if last is None:
+        return build_part(text)
+    if context.role == "admin" and not context.is_group:
+        scope = Scope(since=await _find_month_start(context), user=context.person)
+        thinking = await sum_by_thinking(context.tx, scope)
+        verdicts = await sum_verdicts(context.tx, scope, None)
+        lines = (*format_thinking(context.translate, thinking), *format_verdicts(context.translate, verdicts))
+        text = "\n".join([text, *lines])
+    row = (Button(context.translate("Details"), f"details:{last.id}"), _chart_button(context))
+    return build_part(text, row)
+
+
+async def _sum_spending(context: ActionContext, begin: float) -> SpendingSums:
+    """What the person took, or in a group everybody there."""
+    if context.is_group:
+        return await spending.sum_chat(context.tx, context.lane.chat, begin)
+    return await spending.sum_person(context.tx, context.person, begin)
+
+
+async def _format_member_summary(
+    context: ActionContext, last: NewestTurn | None, today: SpendingSums, month: SpendingSums
+) -> str:
+    """What members read: answers, seconds, and the share of the day."""
+    translate = context.translate
+    lines = [format_answers(translate, last, today, month)]
+    holder = context.lane.chat if context.is_group else context.person
+    limit = await load_limit(context.tx, holder, context.role, context.deps.canvases_per_day)
+    if limit is not None:
+        time_zone = context.deps.time_zone
+        usage = await load_quota_usage(context.tx, holder, limit, time_zone, now=context.now)
+        lines.append(translate("About {percent} % of today's allowance used", percent=usage.percent))
+    return "\n".join(lines)
+
+
+async def _build_ranking(context: ActionContext) -> Part:
+    today = await spending.load_overview(context.tx, await _find_day_start(context), 0)
+    month = await spending.load_overview(context.tx, await _find_month_start(context), MAX_RANKED)
+    return build_part(format_ranking(context.translate, today.total, month))
+
+
+async def _build_chart(context: ActionContext, *, for_everybody: bool) -> ActionResult:
+    """Answer with the figures and with the chart, or with a line if it cannot be drawn."""
+    zone = await context.load_zone()
+    scope = Scope(since=await _find_month_start(context), zone=str(zone))
+    if context.is_group:
+        scope = replace(scope, chat=str(context.lane.chat))
+    elif not for_everybody:
+        scope = replace(scope, user=context.person)
+    report = await load_report_in(context.tx, ReportQuery(scope, "day"))
+    if report.is_empty:
+        return reply_text(context.translate("Nothing yet in the last 30 days."))
+    last_day = datetime.fromtimestamp(context.now, zone).date()
+    chart = build_usage_chart(
+        report, last_day, context.translate, is_admin=context.role == "admin" and not context.is_group
+    )
+    figures = await _build_figures(context, for_everybody=for_everybody)
+    picture = await draw_chart(chart)
+    if picture is None:
+        return ActionResult(parts=(figures, build_part(context.translate("I couldn't draw the chart."))))
+    return ActionResult(parts=(figures,), files=(picture,))
+
+
+def _chart_button(context: ActionContext) -> Button:
+    return Button(context.translate("Chart"), "picture")
+
+
+async def _find_day_start(context: ActionContext, *, days_later: int = 0) -> float:
+    return start_of_day(context.now, await context.load_zone(), days_later=days_later)
+
+
+async def _find_month_start(context: ActionContext) -> float:
+    return await _find_day_start(context, days_later=1 - MONTH_DAYS)

@@ -1,0 +1,45 @@
+"""The greeting of somebody who has just been let in, with examples to tap."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from bot.chat.actions import ActionContext, ActionResult, build_part
+from bot.db.people.people import RoleOrBlocked
+from bot.domain import Button, Part
+from bot.translations.translator import Translator, translatable
+
+EXAMPLES = (
+    translatable("What time is it in Tokyo?"),
+    translatable("What is 17.5 % of 2,480?"),
+    translatable("Explain tides in three sentences."),
+)
+
+
+def build_welcome(context: ActionContext, role: RoleOrBlocked) -> ActionResult:
+    """Greet a person; an admin's menu is set with it, for Telegram refuses it before they have written."""
+    set_menu: tuple[Callable[[], Awaitable[None]], ...] = ()
+    if role == "admin":
+        client = context.deps.best_effort_calls
+        set_menu = (partial(client.set_menu, context.person, context.translate.language, is_admin=True),)
+    greeting = build_greeting(context.translate, context.name, role)
+    return ActionResult(parts=(greeting,), best_effort_calls=set_menu)
+
+
+def build_greeting(translate: Translator, name: str, role: RoleOrBlocked) -> Part:
+    """Build what somebody reads first: a greeting with three examples to tap."""
+    paragraphs = [
+        translate(
+            "Hello {name}. Just write to me. I can look things up on web pages, read photos and PDFs, and "
+            "remind you of things. /help shows more.",
+            name=name,
+        )
+    ]
+    if role == "admin":
+        paragraphs.append(
+            translate(
+                "You are an admin here: /invite makes a link that lets somebody in, /people shows everybody."
+            )
+        )
+    paragraphs.append(translate("To begin, tap an example:"))
+    rows = [(Button(translate(question), f"ask:{number}"),) for number, question in enumerate(EXAMPLES)]
+    return build_part("\n\n".join(paragraphs), *rows)

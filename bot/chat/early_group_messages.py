@@ -1,0 +1,47 @@
+"""Reads once more what came from a group before it was known that the bot answers there.
+
+A batch of updates is read as a whole: the one by which the bot is added may be in it, with the first
+questions behind it. Or another replica let the group in, or saw it become a supergroup, a moment ago.
+"""
+
+import time
+from collections.abc import Callable
+
+from bot.chat.group_directory import GroupDirectory
+from bot.db.engine import Database
+from bot.db.people import groups as group_rows
+from bot.db.queues import unplaced_items
+from bot.domain import InboxItem
+from bot.telegram.incoming.envelope import read_envelope
+
+
+def depends_on_membership(item: InboxItem) -> bool:
+    """Whether an item adds the bot to a chat or removes it, or came from a group not known to be open."""
+    is_unplaced = item.shape == "other" and item.lane is None
+    return is_unplaced and not item.body.keys().isdisjoint({"message", "my_chat_member"})
+
+
+class EarlyGroupMessages:
+    """Gives such messages their place, from which they are taken as any other."""
+
+    def __init__(
+        self,
+        database: Database,
+        groups: GroupDirectory,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._database = database
+        self._groups = groups
+        self._clock = clock
+
+    async def place(self, item: InboxItem) -> bool:
+        """Store a running item as what it is by now; False if it is nothing else than before."""
+        update = read_envelope(item.body, self._clock(), self._groups)
+        if update is None or update.is_for_others or update.shape == item.shape:
+            return False
+        async with self._database.transaction() as tx:
+            lane = None if update.lane is None else await group_rows.find_lane(tx, update.lane)
+            message_id = update.message_id if lane == update.lane else None
+            await unplaced_items.place(tx, item.id, update.shape, lane, message_id)
+        return True

@@ -1,0 +1,122 @@
+"""Runs inbox items of kind `reminder`: due reminders, and new ones of /remind.
+
+A due reminder's text is sent without a model call. What /remind asked for is parsed here, outside the
+command's transaction.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from bot.chat.access import Access, find_role
+from bot.chat.actions import build_hint
+from bot.chat.group_directory import GroupDirectory
+from bot.db.engine import Database
+from bot.db.people import groups
+from bot.db.queues import inbox, jobs, outbox, requeued_items
+from bot.db.transaction import Transaction
+from bot.domain import InboxItem, Lane, Part
+from bot.jobs.snooze import build_snooze_buttons
+from bot.jobs.times.formatting import format_duration, format_time
+from bot.jobs.times.next_run import LATE_SECONDS
+from bot.jobs.times.zones import UnclearTime
+from bot.jobs.user_jobs import ZONE_NEEDED, JobOwner, UserJobs, ZoneUnknown
+from bot.translations.translator import Translator, translatable
+
+ZONE_QUESTION = translatable(
+    "In which time zone are you? Tell me a city, such as `/zone Berlin`, and I'll set this reminder."
+)
+GROUP_ZONE_QUESTION = translatable(
+    "In which time zone are you? Tell me a city in our private chat, such as `/zone Berlin`, and I'll set "
+    "this reminder here."
+)
+
+
+class ReminderRunner:
+    """The runner."""
+
+    def __init__(
+        self,
+        database: Database,
+        access: Access,
+        groups: GroupDirectory,
+        user_jobs: UserJobs,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._database = database
+        self._access = access
+        self._groups = groups
+        self._user_jobs = user_jobs
+        self._clock = clock
+
+    async def __call__(self, items: tuple[InboxItem, ...]) -> None:
+        [item] = items
+        assert item.lane is not None
+        if item.job is None:
+            await self._store_new(item, item.lane)
+        else:
+            await self._send_due(item, item.lane)
+
+    async def _send_due(self, item: InboxItem, lane: Lane) -> None:
+        """Send a due reminder; for somebody who is not answered there any more, remove their jobs instead."""
+        person = int(item.body["person"])
+        now = self._clock()
+        has_access = find_role(self._access, self._groups, person, lane) in {"admin", "member"}
+        async with self._database.transaction() as tx:
+            lane = await groups.find_lane(tx, lane)
+            if not has_access:
+                await jobs.remove_all(tx, person, chat=lane.chat)
+            elif item.job is not None and (job := await jobs.find_kept(tx, item.job)) is not None:
+                translate = self._access.get_translator(person)
+                text = f"⏰ {item.body['texts'][0]}{format_lateness(translate, item, job.zone, now)}"
+                buttons = build_snooze_buttons(translate, item.id)
+                await outbox.add(
+                    tx, item=item.id, lane=lane, parts=(Part(text, buttons=(buttons,)),), now=now
+                )
+            await inbox.mark_done(tx, [item.id], now=now)
+
+    async def _store_new(self, item: InboxItem, lane: Lane) -> None:
+        owner = JobOwner(int(item.body["person"]), str(item.body["name"]), lane)
+        translate = self._access.get_translator(owner.person)
+        try:
+            said_at = float(item.body.get("said_at", item.received_at))
+            schedule, text = await self._user_jobs.parse_line(owner.person, str(item.body["words"]), said_at)
+            async with self._database.transaction() as tx:
+                owner = replace(owner, lane=await groups.find_lane(tx, lane))
+                confirmation = await self._user_jobs.add_job(tx, owner, "reminder", schedule, text, translate)
+                await self._reply(tx, item, owner.lane, confirmation)
+        except ZoneUnknown:
+            question = GROUP_ZONE_QUESTION if lane.is_group else ZONE_QUESTION
+            await self._refuse(item, lane, translate(question), error=ZONE_NEEDED)
+        except UnclearTime as error:
+            await self._refuse(item, lane, error.explain(translate))
+
+    async def _refuse(self, item: InboxItem, lane: Lane, reason: str, error: str | None = None) -> None:
+        async with self._database.transaction() as tx:
+            await self._reply(tx, item, lane, build_hint(reason))
+            if error is not None:
+                await requeued_items.store_error(tx, item.id, error)
+
+    async def _reply(self, tx: Transaction, item: InboxItem, lane: Lane, part: Part) -> None:
+        now = self._clock()
+        await outbox.add(tx, item=item.id, lane=lane, parts=(part,), now=now)
+        await inbox.mark_done(tx, [item.id], now=now)
+
+
+def format_lateness(translate: Translator, item: InboxItem, zone: str, now: float) -> str:
+    """Format the note below something that is done long after it was due; "" if it is not late."""
+    missed_seconds = float(item.body.get("late", 0.0))
+    due_at = item.due_at or 0.0
+    late_seconds = max(missed_seconds, now - due_at)  # it may also have waited after it was stored
+    if late_seconds <= LATE_SECONDS:
+        return ""
+    time_due = format_time(translate, due_at, zone)
+    duration = format_duration(translate, late_seconds)
+    note = translate("This was due {time}, {duration} ago.", time=time_due, duration=duration)
+    if missed_seconds:
+        note = translate(
+            "This was due {time}, {duration} ago, while I was away.", time=time_due, duration=duration
+        )
+    if item.body.get("left_out"):
+        note += " " + translate("Earlier times were missed, too, and are left out.")
+    return f"\n\n({note})"

@@ -1,0 +1,123 @@
+"""Runs inbox items of kind `task`: turns that the gateway itself queued.
+
+Such as a /retry, a tapped example, or the due time of a job. The body is {"person", "name", "texts"}, with
+"turn" (whose messages these are, if they may have attachments), "deep" (the second endpoint is to answer) and
+"goes_on" (the last answer is to be continued). The person must still have access when it runs.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from bot.chat.access import ACCESS_LOST, Access, find_role
+from bot.chat.actions import TurnService
+from bot.chat.group_directory import GroupDirectory
+from bot.chat.reminders import format_lateness
+from bot.db.conversations import attachments, turns
+from bot.db.engine import Database
+from bot.db.people import groups, speakers
+from bot.db.queues import inbox, jobs, outbox
+from bot.db.queues.jobs import Job
+from bot.db.queues.parked_items import EndedTurn
+from bot.domain import TASKS_PRIORITY, Attachment, InboxItem, Lane
+from bot.telegram.incoming.group_address import MAX_SPEAKER_CHARS, NAMELESS
+from bot.telegram.incoming.update import to_plain_name
+from bot.turns import TurnRequest
+
+DUE_TASK_PREFIX = "[This is a task you were asked to do at this time. Do it now; do not schedule it again.] "
+"""Stands before the text of a due task, for the model."""
+
+JOB_DELETED = "its job was deleted"
+MAX_PREVIEW_CHARS = 60  # of a task's text, which its answer begins with
+
+
+class TaskRunner:
+    """The runner; `on_ended` is called for a task whose turn had begun and ends here without an answer."""
+
+    def __init__(
+        self,
+        database: Database,
+        access: Access,
+        groups: GroupDirectory,
+        turns: TurnService,
+        on_ended: Callable[[EndedTurn], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._database = database
+        self._access = access
+        self._groups = groups
+        self._turns = turns
+        self._on_ended = on_ended
+        self._clock = clock
+
+    async def __call__(self, items: tuple[InboxItem, ...]) -> None:
+        [item] = items
+        assert item.lane is not None
+        person = int(item.body["person"])
+        if find_role(self._access, self._groups, person, item.lane) not in {"admin", "member"}:
+            await self._end_unanswered(item, item.lane, person, ACCESS_LOST)
+            return
+        request = TurnRequest(
+            items,
+            item.lane,
+            person,
+            str(item.body["name"]),
+            texts=tuple(item.body["texts"]),
+            attachments=await self._load_attachments(item.body.get("turn")),
+            deep=bool(item.body.get("deep")),
+            with_thinking=bool(item.body.get("think")),
+            is_continuation=bool(item.body.get("goes_on")),
+            translate=self._access.get_translator(person),
+            speaker=await self._find_speaker(item, item.lane, person),
+        )
+        if item.job is None:
+            await self._turns.run(request)
+            return
+        job = await self._find_job(item.job)
+        if job is None:
+            await self._end_unanswered(item, item.lane, person, JOB_DELETED)
+            return
+        await self._turns.run(build_due_request(request, item, job, self._clock()))
+
+    async def _find_speaker(self, item: InboxItem, lane: Lane, person: int) -> str:
+        """Return what a group's prompts call the person; "" in private, and where the texts name them."""
+        if not lane.is_group or item.body.get("turn") is not None:
+            return ""
+        name = to_plain_name(str(item.body["name"]), MAX_SPEAKER_CHARS) or NAMELESS
+        async with self._database.transaction(durable=False) as tx:
+            return await speakers.add(tx, await groups.find_lane(tx, lane), person, name)
+
+    async def _find_job(self, job_id: int) -> Job | None:
+        async with self._database.read_transaction() as tx:
+            return await jobs.find_kept(tx, job_id)
+
+    async def _end_unanswered(self, item: InboxItem, lane: Lane, person: int, reason: str) -> None:
+        """End the item; what its turn has shown before it was parked is taken back."""
+        now = self._clock()
+        async with self._database.transaction() as tx:
+            has_begun = await turns.fail(tx, item.id, reason=reason, now=now)
+            if has_begun:
+                await outbox.add(tx, item=item.id, lane=lane, parts=(), now=now)
+            if reason == ACCESS_LOST:
+                lane = await groups.find_lane(tx, lane)
+                await jobs.remove_all(tx, person, chat=lane.chat)
+            await inbox.mark_done(tx, [item.id], now=now)
+        if has_begun:
+            self._on_ended(EndedTurn(item.id, lane, item.stored_spans))
+
+    async def _load_attachments(self, turn: int | None) -> tuple[tuple[Attachment, ...], ...]:
+        """Return what came with the messages of a turn."""
+        if turn is None:
+            return ()
+        async with self._database.read_transaction() as tx:
+            return await attachments.load_of_turn(tx, turn)
+
+
+def build_due_request(request: TurnRequest, item: InboxItem, job: Job, now: float) -> TurnRequest:
+    """Turn a request into that of a due task: people go before it, and its answer says what it is about."""
+    [text] = request.texts
+    preview = text if len(text) <= MAX_PREVIEW_CHARS else f"{text[: MAX_PREVIEW_CHARS - 1]}…"
+    preface = f"🤖 {' '.join(preview.split())}\n\n"
+    if late := format_lateness(request.translate, item, job.zone, now).strip():
+        preface += f"{late}\n\n"
+    return replace(request, texts=(DUE_TASK_PREFIX + text,), preface=preface, priority=TASKS_PRIORITY)

@@ -1,0 +1,73 @@
+"""What follows when Telegram refuses every message to a chat: a person blocked the bot, a group removed it,
+muted it, or has become a supergroup.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from bot.chat.group_directory import GroupDirectory
+from bot.db.engine import Database
+from bot.db.people import groups, people
+from bot.domain import Lane
+from bot.telegram.outcomes import DeliveryRefusal
+
+
+class UnreachableChats:
+    """Notes refusals in the database and in memory.
+
+    `stop_lane`: ends what runs in a lane.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        directory: GroupDirectory,
+        stop_lane: Callable[[Lane], object],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._database = database
+        self._directory = directory
+        self._stop_lane = stop_lane
+        self._clock = clock
+
+    async def note_refusal(self, lane: Lane, refusal: DeliveryRefusal) -> None:
+        """Note what a refusal says about the whole chat."""
+        if refusal.new_chat is not None:
+            await self._move(lane.chat, refusal.new_chat)
+        elif lane.chat > 0:
+            async with self._database.transaction() as tx:
+                await people.set_reachable(tx, lane.chat, reachable=False)
+        elif refusal.kind == "muted":
+            await self._note_muted(lane.chat)
+        else:
+            await self._note_removed(lane.chat)
+
+    async def _move(self, old_chat: int, new_chat: int) -> None:
+        async with self._database.transaction() as tx:
+            await groups.move(tx, old_chat, new_chat)
+        self._directory.move(old_chat, new_chat)
+
+    async def _note_muted(self, chat: int) -> None:
+        """Answer nothing there until Telegram says that the bot may write again."""
+        group = self._directory.find(chat)
+        if group is None or not group.can_send:
+            return
+        muted = replace(group, can_send=False)
+        async with self._database.transaction() as tx:
+            await groups.put(tx, muted)
+        self._directory.remember(muted)
+
+    async def _note_removed(self, chat: int) -> None:
+        group = self._directory.find(chat)
+        now = self._clock()
+        async with self._database.transaction() as tx:
+            lanes = await groups.end_work(tx, chat, now=now)
+            if group is not None:
+                group = replace(group, state="left", since=now)
+                await groups.put(tx, group)
+        if group is not None:
+            self._directory.remember(group)
+        for lane in lanes:
+            self._stop_lane(lane)

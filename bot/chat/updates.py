@@ -1,0 +1,412 @@
+"""Runs inbox items of kind `update`: checks access, then runs a turn or an action.
+
+An action (a command, a tap, a refusal) is one transaction: the effect, its outbox row and the item done.
+Turns have their own transactions.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from bot.attachments.outgoing_files import plan_file_parts
+from bot.chat.access import ACCESS_LOST, find_role
+from bot.chat.actions import (
+    Action,
+    ActionContext,
+    ActionDependencies,
+    ActionResult,
+    ReadOnlyAction,
+    do_nothing,
+)
+from bot.chat.commands import (
+    callbacks,
+    consent,
+    conversation,
+    edited_messages,
+    groups,
+    registry,
+    retries,
+    strangers,
+    tool_answers,
+)
+from bot.chat.commands.callbacks import ButtonKind, find_button
+from bot.chat.commands.groups import GROUP_TYPES
+from bot.chat.commands.registry import Command, find_command
+from bot.chat.early_group_messages import EarlyGroupMessages, depends_on_membership
+from bot.chat.message_turns import MessageTurns
+from bot.chat.refusals import RefusalReplies, group_by_lane
+from bot.chat.update_parser import UpdateParser
+from bot.db.conversations import turns
+from bot.db.engine import Database
+from bot.db.people import groups as group_rows
+from bot.db.people import people
+from bot.db.people.people import Person, RoleOrBlocked
+from bot.db.queues import inbox, outbox, outbox_files
+from bot.db.transaction import Transaction
+from bot.domain import InboxItem, Lane, Part
+from bot.errors import StoreUnavailable
+from bot.telegram.incoming.attachment_loader import AttachmentLoader
+from bot.telegram.incoming.envelope import find_question_key
+from bot.telegram.incoming.update import ParsedUpdate, ReadMessage
+from bot.translations.translator import Translator, find_language, load_translator, match_language
+
+log = logging.getLogger(__name__)
+
+
+class _RoleLost(Exception):
+    """An admin's act was about to be stored when they were one no more."""
+
+
+class UpdateRunner:
+    """The runner.
+
+    `max_waiting`: how many waiting messages of one person are accepted.
+    `on_answered`: called with the items of a turn that has ended, or waits for a person.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        deps: ActionDependencies,
+        attachment_loader: AttachmentLoader,
+        *,
+        max_waiting: int,
+        on_answered: Callable[[Sequence[InboxItem]], None] = lambda _: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._database = database
+        self._deps = deps
+        self._message_turns = MessageTurns(database, deps, attachment_loader, self._run_action, clock=clock)
+        self._refusals = RefusalReplies(max_waiting)
+        self._parser = UpdateParser(database, deps.notices, clock=clock)
+        self._on_answered = on_answered
+        self._clock = clock
+        self._early_messages = EarlyGroupMessages(database, deps.groups, clock=clock)
+        # Telegram is asked in between: neither a removal nor the first question may be overtaken.
+        self._group_lock = asyncio.Lock()
+
+    async def __call__(self, items: tuple[InboxItem, ...]) -> None:
+        """Handle one item, or several messages of a lane or a person; raises if an update cannot be read."""
+        if not depends_on_membership(items[0]):
+            await self._handle(items)
+            return
+        async with self._group_lock:
+            if not await self._early_messages.place(items[0]):
+                await self._handle(items)
+
+    async def _handle(self, items: tuple[InboxItem, ...]) -> None:
+        """Handle items by the roles in memory, and again by those in the database if an admin's is old."""
+        try:
+            await self._handle_by_role(items)
+        except _RoleLost:
+            await self._deps.access.load(self._database)
+            await self._handle_by_role(items)
+
+    async def _handle_by_role(self, items: tuple[InboxItem, ...]) -> None:
+        updates = await self._parser.parse(items)
+        first = updates[0]
+        role = self._find_role(first)
+        if role is None and await self._taps_for_group(first):
+            role = "member"
+        if first.person is not None and self._deps.access.get_role(first.person) is not None:
+            await self._note_language(first.person, first.name, first.language_code)
+        if role == "admin":
+            updates = await self._let_in_by_codes(updates)
+            if not updates:
+                return
+            first = updates[0]
+        may_ask = role in {"admin", "member"}
+        if await self._handle_without_lane(first, role if may_ask else None):
+            return
+        if may_ask and first.lane is not None and await self._is_turn(first, first.lane):
+            await self._run_turn(updates, first.lane, role)
+            self._on_answered([update.item for update in updates])
+            return
+        if may_ask and first.item.shape == "overflow":
+            for group in group_by_lane(items):
+                await self._run_action(group, role, partial(self._refusals.refuse_overflow, group), "")
+            return
+        await self._act(updates, role)
+
+    async def _handle_without_lane(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> bool:
+        """Handle what waits in a lane only once it is known to be answered; False for anything else.
+
+        `role` is None for people who are not answered.
+        """
+        if update.item.shape == "guest" and update.item.lane is None:
+            await self._answer_guest_query(update, role)
+            return True
+        if update.item.shape != "unaddressed":
+            return False
+        if self._deps.unaddressed_messages is None:
+            await self._run_action([update], None, do_nothing, "")
+        else:
+            await self._deps.unaddressed_messages.handle(update, may_ask=role is not None)
+        return True
+
+    async def _act(self, updates: Sequence[ParsedUpdate], role: RoleOrBlocked | None) -> None:
+        first = updates[0]
+        action, args = self._choose_action(first, role, sees_all=await self._find_sight(first))
+        moderates = await self._moderates(first, role)
+        goes_on = await self._run_action(updates, role, action, args, moderates=moderates)
+        if goes_on and not await self._early_messages.place(first.item):
+            await self._handle_by_role(tuple(update.item for update in updates))
+
+    def _find_role(self, update: ParsedUpdate) -> RoleOrBlocked | None:
+        """Return the role of an update's sender where it was sent; None for somebody who is not answered."""
+        if update.person is None:
+            return None
+        is_guest = update.item.shape == "guest"
+        if is_guest or update.chat_type not in GROUP_TYPES or update.lane is None:
+            return self._deps.access.get_role(update.person)
+        return find_role(self._deps.access, self._deps.groups, update.person, update.lane)
+
+    async def _moderates(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> bool:
+        """Whether the sender may stop what others asked, instruct and delete the chat; in private always.
+
+        In a group its administrators may, and those of the gateway. Telegram is asked about the former only
+        where it matters.
+        """
+        if update.chat_type not in GROUP_TYPES or role == "admin":
+            return True
+        if role is None or update.lane is None or update.person is None or not _needs_moderator(update):
+            return False
+        return await self._deps.is_chat_administrator(update.lane.chat, update.person)
+
+    async def _taps_for_group(self, update: ParsedUpdate) -> bool:
+        """Whether an administrator of a group taps a button there: they may have asked as the group."""
+        if update.tap is None or update.lane is None:
+            return False
+        is_let_in = self._deps.groups.find_open(update.lane.chat) is not None
+        return is_let_in and await self._moderates(update, "member")
+
+    async def _answer_guest_query(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> None:
+        """Answer what somebody asks in a chat of others; whom the bot does not know hears nothing at all."""
+        if role is None:
+            await self._run_action([update], None, do_nothing, "")
+        elif self._deps.guest_queries is not None:
+            await self._deps.guest_queries.answer(update, self._get_translator(update, role))
+
+    async def _let_in_by_codes(self, updates: Sequence[ParsedUpdate]) -> list[ParsedUpdate]:
+        """Let in the strangers whose codes an admin has pasted; returns the other updates."""
+        codes = [update for update in updates if await self._is_stranger_code(update)]
+        for update in codes:
+            await self._run_action([update], "admin", strangers.let_in_by_code, _get_text(update.message))
+        return [update for update in updates if update not in codes]
+
+    async def _is_stranger_code(self, update: ParsedUpdate) -> bool:
+        """Whether a message is the valid code of a stranger, and nothing else."""
+        text = _get_text(update.message)
+        if update.item.shape != "text" or not strangers.is_code(text):
+            return False
+        async with self._database.read_transaction() as tx:
+            return await people.find_stranger_by_code(tx, text, now=self._clock()) is not None
+
+    async def _is_turn(self, update: ParsedUpdate, lane: Lane) -> bool:
+        if update.item.shape != "deep" or update.message is None:
+            return update.item.shape in {"text", "guest"}
+        if update.chat_type in GROUP_TYPES:  # what may go to the second endpoint is asked in private alone
+            return False
+        _, args = registry.parse_command(_get_text(update.message))
+        async with self._database.read_transaction() as tx:
+            return await consent.can_answer_deep(
+                tx, update.item, self._deps.fallback_endpoint, lane.chat, args
+            )
+
+    async def _run_turn(
+        self, updates: Sequence[ParsedUpdate], lane: Lane, role: RoleOrBlocked | None
+    ) -> None:
+        first = updates[0]
+        if first.person is not None and self._deps.access.is_new_guest(first.person):
+            await self._admit_guest(first.person, first.name)
+        await self._message_turns.run(updates, lane, self._get_translator(first, role))
+
+    async def _note_language(self, person: int, name: str, language_code: str | None) -> None:
+        """Store which language Telegram names for a person, if it is another one than before.
+
+        That of a new guest is only remembered: it is stored with their first message.
+        """
+        known = self._deps.access.get_languages(person)
+        if language_code is None or find_language(language_code) == known.telegram:
+            return
+        languages = replace(known, telegram=find_language(language_code))
+        if not self._deps.access.is_new_guest(person):
+            async with self._database.transaction() as tx:
+                await people.ensure_person(tx, person, name, now=self._clock())
+                await people.set_languages(tx, person, languages)
+        self._deps.access.remember_languages(person, languages)
+
+    def _get_translator(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> Translator:
+        """Return the translator for the person who sent this; nothing is stored of one without a role."""
+        is_known = update.person is not None and self._deps.access.get_role(update.person) is not None
+        if role is None or update.person is None or not is_known:
+            return load_translator(match_language(update.language_code))
+        return self._deps.access.get_translator(update.person)
+
+    async def _admit_guest(self, person: int, name: str) -> None:
+        """Store a new person as a guest of the open bot, whom admins can see and block."""
+        async with self._database.transaction() as tx:
+            await people.admit_guest(tx, person, name, now=self._clock())
+            await people.set_languages(tx, person, self._deps.access.get_languages(person))
+        self._deps.access.remember(Person(person, name, "member", guest=True))
+
+    async def _find_sight(self, update: ParsedUpdate) -> bool | None:
+        """Return whether the bot sees every message of a group that it is new in, or has other rights in."""
+        if update.chat_type not in GROUP_TYPES or update.lane is None:
+            return None
+        if update.membership is not None:
+            was_added = not update.membership.was_present
+            return await self._deps.find_group_sight(update.lane.chat, was_added=was_added)
+        if self._deps.groups.find(update.lane.chat) is not None:
+            return None
+        return await self._deps.find_group_sight(update.lane.chat)
+
+    def _choose_action(
+        self, update: ParsedUpdate, role: RoleOrBlocked | None, *, sees_all: bool | None
+    ) -> tuple[Action, str]:
+        """Return the action for an update that is no turn, and its arguments.
+
+        `sees_all`: what `_find_sight` says.
+        """
+        if update.chat_type in GROUP_TYPES and update.lane is not None:
+            action = groups.choose_group_action(update, role, self._deps.groups, sees_all=sees_all)
+            if action is not None:
+                return action, ""
+        elif update.chat_type != "private" or update.person is None:
+            return do_nothing, ""
+        if update.is_reaction:
+            return (retries.handle_reaction if role in {"admin", "member"} else do_nothing), ""
+        if update.membership:
+            return partial(self._refusals.handle_membership, update), ""
+        if role == "blocked":
+            return do_nothing, ""
+        return self._choose_personal_action(update, role)
+
+    def _choose_personal_action(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> tuple[Action, str]:
+        """Return the action for what somebody who is not blocked has written or tapped."""
+        in_group = update.chat_type in GROUP_TYPES
+        if update.tap:
+            return callbacks.choose_button_action(update.tap.data, role, in_group=in_group)
+        if update.item.shape == "stop" and role:
+            return conversation.handle_stop, ""
+        question_key = find_question_key(update.item.body["message"]) if update.message else None
+        if question_key and role:
+            return partial(tool_answers.take_reply, question_key), _get_text(update.message)
+        if update.message and update.item.shape in {"command", "new", "deep"}:
+            return registry.choose_command_action(_get_text(update.message), role, in_group=in_group)
+        if update.message is None:
+            return registry.choose_edit_action(
+                _get_text(update.edited), role, otherwise=edited_messages.handle_edit
+            )
+        if role:
+            return partial(self._refusals.refuse_message, update), ""
+        return strangers.reject_stranger, ""
+
+    async def _run_action(
+        self,
+        updates: Sequence[ParsedUpdate],
+        role: RoleOrBlocked | None,
+        action: Action,
+        args: str,
+        *,
+        moderates: bool = True,
+    ) -> bool:
+        """Act, answer and mark the items done in one transaction; then do what is outside the database.
+
+        True: they are not done, and are to be handled once more. A ReadOnlyAction acts before that
+        transaction: it would hold the write lock as long as it reads.
+        """
+        first = updates[0]
+        now = self._clock()
+        ids = [update.item.id for update in updates]
+        lane = first.lane or Lane(0)
+
+        async def build_context(tx: Transaction) -> ActionContext:
+            nonlocal lane
+            lane = await group_rows.find_lane(tx, lane)
+            person = first.person or 0
+            await self._check_role(tx, person, role)
+            translate = self._get_translator(first, role)
+            return ActionContext(
+                tx, self._deps, first.item, lane, person, first.name, role, args, now, translate, moderates
+            )
+
+        result: ActionResult | None = None
+        if isinstance(action, ReadOnlyAction):
+            async with self._database.long_read_transaction() as tx:
+                result = await action(await build_context(tx))
+        async with self._database.transaction() as tx:
+            if result is None:
+                result = await action(await build_context(tx))
+            if result.parts:
+                parts = _mute(result.parts, all_silent=first.item.stale)
+                reply_to = result.reply_to or _find_asking_message(first, lane)
+                await outbox.add(tx, item=first.item.id, lane=lane, parts=parts, reply_to=reply_to, now=now)
+            if result.files:
+                files = await outbox_files.store(tx, result.files, turn=None, now=now)
+                file_parts = plan_file_parts(files, self._get_translator(first, role))
+                await outbox_files.add_parts(tx, file_parts, item=first.item.id, lane=lane, now=now)
+            if not result.goes_on:
+                await _settle(tx, ids, role, now=now)
+        for callback in result.after_commit:
+            callback()
+        if result.changes_tools:
+            with contextlib.suppress(StoreUnavailable):  # it is noticed a little later
+                await self._deps.reload_tools()
+        await self._make_best_effort_calls(first, result)
+        return result.goes_on
+
+    async def _check_role(self, tx: Transaction, person: int, role: RoleOrBlocked | None) -> None:
+        """Raise _RoleLost if an admin is one no more."""
+        configured_admins = self._deps.access.configured_admins
+        if role == "admin" and await people.load_role(tx, person, configured_admins) != "admin":
+            raise _RoleLost
+
+    async def _make_best_effort_calls(self, update: ParsedUpdate, result: ActionResult) -> None:
+        client = self._deps.best_effort_calls
+        if update.tap:
+            await client.answer_callback_query(update.tap.id, result.toast)
+            if result.replacement and update.tap.message_id is not None and update.lane:
+                await client.edit_message(update.lane, update.tap.message_id, result.replacement)
+        for call in result.best_effort_calls:
+            await call()
+
+
+async def _settle(tx: Transaction, ids: Sequence[int], role: RoleOrBlocked | None, *, now: float) -> None:
+    """Note that items are done; nothing is kept of what somebody wrote who is not answered."""
+    await inbox.mark_done(tx, ids, now=now)
+    if role in {None, "blocked"}:
+        await inbox.forget_body(tx, ids)
+        await turns.fail(tx, ids[0], reason=ACCESS_LOST, now=now)  # it may have begun before a restart
+
+
+def _needs_moderator(update: ParsedUpdate) -> bool:
+    """Whether what somebody does in a group may concern what others asked."""
+    kind: ButtonKind | Command | None
+    if update.tap is not None:
+        kind = find_button(update.tap.data)
+    else:
+        kind = find_command(registry.parse_command(_get_text(update.message))[0])
+    return kind is not None and kind.concerns_others
+
+
+def _get_text(message: ReadMessage | None) -> str:
+    return message.text if message is not None else ""
+
+
+def _find_asking_message(update: ParsedUpdate, lane: Lane) -> int | None:
+    """Return the message that an answer replies to in a group, where others write in between."""
+    if not lane.is_group or update.message is None or update.membership is not None:
+        return None
+    return update.message.message_id
+
+
+def _mute(parts: Sequence[Part], *, all_silent: bool) -> list[Part]:
+    """Make all parts but the first silent, or all of them."""
+    return [
+        replace(part, silent=part.silent or all_silent or number > 0) for number, part in enumerate(parts)
+    ]

@@ -1,1 +1,0 @@
-"""Handles inbox items: one runner for each kind (update, reminder, task)."""
