@@ -263,7 +263,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One request. `tools` are OpenAI function definitions, byte-stable; `session` groups a conversation.
+    """One request. `tools`: name, description and parameters of each; `session` groups a conversation.
 
     A reply that is only thought is closed after `max_thinking_tokens`. `continue_final_message`: the last
     message is the model's own, and the reply continues in the middle of it.

@@ -35,7 +35,6 @@ from bot.agent.tool_matching.features import extract_features
 from bot.agent.tool_matching.index import build_index
 from bot.agent.tool_matching.ranking import rank_tools
 from bot.agent.tool_search import SearchableTools
-from bot.agent.toolbox import Toolbox
 from bot.attachments.excerpts import shorten_text
 from bot.attachments.outgoing_files import prepare_file
 from bot.chat.commands import sign_in, strangers
@@ -69,13 +68,14 @@ from bot.telegram.incoming.shared_items import format_shared_item
 from bot.telegram.incoming.update import to_display_name
 from bot.tool_registry import rule_parser, secret_scanner
 from bot.tool_registry.admin_actions import parse_reduction
+from bot.tool_registry.toolbox import Toolbox
 from bot.translations.translator import ENGLISH
 from bot.turns.redaction import redact
 from bot.turns.said_before import build_block
-from tests.agent.test_toolbox import CONTEXT
 from tests.support.groups import build_directory, read_private_envelope
 from tests.support.hostile_texts import SHAPES, Shape
 from tests.support.offered_tools import TOOLS, make_reply
+from tests.tool_registry.test_toolbox import CONTEXT
 from tools.arguments import ArgumentsRefused, check_arguments
 from tools.base import Tool, ToolContext
 from tools.http.responses import find_file, render_response

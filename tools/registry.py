@@ -52,8 +52,11 @@ def discover(registered: Iterable[Tool] = (), package: ModuleType = builtin) -> 
     return Registry([*tools, *registered])
 
 
+_FRAME_CHARS = len("{'type': 'function', 'function': }")
+
+
 def render_definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
-    """The tool definitions a model reads, in the shape of OpenAI functions, reduced to what is rendered.
+    """The definitions a model reads: name, description and parameters, reduced to what is rendered.
 
     Built-in tools come first, so that prompts with different registered tools begin alike; each group is in
     the order of names. Descriptions of registered tools lose what the template or nobody would see in them,
@@ -69,8 +72,7 @@ def _render_definition(tool: Tool) -> dict[str, Any]:
     if not tool.source:
         return build_definition(tool.name, tool.description, told)
     definition = build_definition(tool.name, neutralize(tool.description), told)
-    definition["function"]["parameters"] = _neutralize_schema(definition["function"]["parameters"])
-    return definition
+    return definition | {"parameters": _neutralize_schema(definition["parameters"])}
 
 
 def build_definition(name: str, description: str, told: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,8 +84,12 @@ def build_definition(name: str, description: str, told: Mapping[str, Any]) -> di
     words = parameters.pop("description", "")
     if words:
         description = f"{description} Arguments: {words}"
-    function = {"name": name, "description": description, "parameters": parameters}
-    return {"type": "function", "function": function}
+    return {"name": name, "description": description, "parameters": parameters}
+
+
+def measure_definition(definition: Mapping[str, Any]) -> int:
+    """Characters that a definition takes in a request, what the protocol puts around it included."""
+    return len(str(definition)) + _FRAME_CHARS
 
 
 def _neutralize_schema(value: Any) -> Any:

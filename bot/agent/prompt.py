@@ -4,15 +4,13 @@ Owns the gateway's instruction, the marks around text of others, and the order o
 first.
 """
 
-import base64
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 from bot.agent.sanitize import ZERO_WIDTH_SPACE, break_control_tokens, to_sendable
-from bot.domain import Image, Lane, Message, ToolCall
+from bot.domain import Lane, Message
 
 GATEWAY_INSTRUCTION = (
     "A message may begin with the time when it was sent. "
@@ -168,42 +166,3 @@ def _neutralise_message(message: Message) -> Message:
     if text == message.text:
         return message
     return replace(message, text=text)
-
-
-def to_openai(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    """The messages as the endpoint's JSON; an empty text is sent only where there is nothing else to send."""
-    return [_to_json(message) for message in messages]
-
-
-def _to_json(message: Message) -> dict[str, Any]:
-    if message.role == "tool":
-        return {"role": "tool", "tool_call_id": message.call_id, "content": _build_content(message)}
-    if message.calls:
-        calls = [_call_to_json(call) for call in message.calls]
-        body: dict[str, Any] = {"role": "assistant", "tool_calls": calls}
-    else:
-        body = {"role": message.role, "content": _build_content(message)}
-    if message.reasoning is not None:
-        body["reasoning"] = break_control_tokens(message.reasoning)
-    return body
-
-
-def _call_to_json(call: ToolCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": break_control_tokens(call.arguments)}
-    return {"id": call.id, "type": "function", "function": function}
-
-
-def _build_content(message: Message) -> str | list[dict[str, Any]]:
-    """The text, or the images and one part of text: several would be joined without a separator."""
-    if not message.images:
-        return message.text
-    parts: list[dict[str, Any]] = [
-        {"type": "image_url", "image_url": {"url": _to_data_url(image)}} for image in message.images
-    ]
-    if message.text:
-        parts.append({"type": "text", "text": message.text})
-    return parts
-
-
-def _to_data_url(image: Image) -> str:
-    return f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}"

@@ -18,7 +18,7 @@ from bot.agent.tool_matching.features import extract_features, extract_search_fe
 from bot.agent.tool_matching.index import ToolIndex, build_index
 from bot.agent.tool_matching.ranking import rank_tools
 from tools.base import Tool, ToolContext, ToolError
-from tools.registry import render_definitions
+from tools.registry import measure_definition, render_definitions
 from tools.schemas.notation import write_arguments
 
 FIND_TOOLS = "find_tools"
@@ -103,7 +103,7 @@ class SearchableTools:
     def prompt_chars(self) -> Mapping[str, int]:
         """Characters that each tool takes of a prompt, `find_tools` and `use_tool` included."""
         definitions = render_definitions((*self.tools.values(), *self.meta_tools))
-        return {definition["function"]["name"]: len(str(definition)) for definition in definitions}
+        return {definition["name"]: measure_definition(definition) for definition in definitions}
 
     def search(self, query: str, limit: int = MAX_FOUND_TOOLS) -> list[Tool]:
         """The tools that match these words best, the best first."""
@@ -171,7 +171,7 @@ def render_found_tools(tools: Sequence[Tool]) -> str:
 
 
 def _render_summary(tool: Tool, max_chars: int) -> str:
-    function = render_definitions([tool])[0]["function"]
+    [function] = render_definitions([tool])
     summary = " ".join(function["description"].split())
     if len(summary) > MAX_SUMMARY_CHARS:
         summary = f"{summary[: MAX_SUMMARY_CHARS - 1]}…"
@@ -181,7 +181,7 @@ def _render_summary(tool: Tool, max_chars: int) -> str:
 
 def render_tool(tool: Tool, max_chars: int = MAX_RESULT_CHARS) -> str:
     """A tool as text: its name, description and arguments, as in its definition in a prompt if that fits."""
-    function = render_definitions([tool])[0]["function"]
+    [function] = render_definitions([tool])
     parameters = function["parameters"]
     schema = {key: parameters[key] for key in ("properties", "required") if key in parameters}
     text = f"{tool.name}: {function['description']}\narguments: {json.dumps(schema, ensure_ascii=False)}"

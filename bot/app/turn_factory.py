@@ -35,7 +35,7 @@ from bot.turns.endpoints import ModelEndpoint
 from bot.turns.history_search import HistorySearch
 from bot.turns.model_caller import ModelCaller
 from bot.turns.open_turn import TurnDependencies
-from bot.turns.preflight import Preflight, build_token_counter
+from bot.turns.preflight import Preflight
 from bot.turns.summaries import Summarizer
 from bot.turns.tool_policy import ToolPolicyDependencies
 from bot.turns.tool_questions import ToolQuestions
@@ -287,7 +287,7 @@ class TurnFactory:
     def _build_preflight(self) -> Preflight:
         return Preflight(
             self.ledger,
-            build_token_counter(self.model),
+            self.model,
             self.typed_reader,
             endpoint_name=self.settings.model_url,
             model_name=lambda: self.model.name,

@@ -5,15 +5,16 @@ a thread: soon after the start (`connect`), or by the first call.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from bot.domain import ModelRequest, Reply
+from bot.domain import Message, ModelRequest, Reply
 from bot.llm.dialect import VLLM, Dialect
 from bot.llm.endpoint_config import SILENCE_SECONDS, EndpointConfig, RouteAnswer, SettingNames
 from bot.llm.seats import Seats
 from bot.llm.server_api import find_server_root
 from bot.llm.stream import StreamAccumulator, make_epoch_clock
+from bot.llm.wire_format import write_messages, write_tools
 from tools.threads import run_in_thread
 
 if TYPE_CHECKING:
@@ -105,15 +106,20 @@ class ModelClient:
             raise
 
     async def count_tokens(
-        self, body: Mapping[str, Any], *, timeout_seconds: float = QUICK_SECONDS
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, thinking: bool
     ) -> int | None:
-        """The exact number of tokens of a prompt.
+        """The exact number of tokens of a prompt with the definitions of these tools.
 
-        `body` has messages, tools and chat_template_kwargs as a call has them. None where the route is
-        missing, fails, or takes longer than `timeout_seconds`.
+        None where the route is missing, fails, or takes longer than QUICK_SECONDS.
         """
         url = f"{find_server_root(self._config.url)}/tokenize"
-        answer = await self._ask(url, body, timeout_seconds)
+        body: dict[str, Any] = {
+            "messages": write_messages(messages),
+            "chat_template_kwargs": {"enable_thinking": thinking},
+        }
+        if tools:
+            body["tools"] = write_tools(tools)
+        answer = await self._ask(url, body, QUICK_SECONDS)
         count = answer.body.get("count")
         if isinstance(count, int) and not isinstance(count, bool) and count > 0:
             return count

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from bot.agent.prompt import to_openai
 from bot.domain import ModelRequest
+from bot.llm.wire_format import write_messages, write_tools
 
 # Ends a reply that repeats itself for a whole canvas; a pattern shorter than 64 tokens is found as several of
 # it.
@@ -45,13 +45,13 @@ class Dialect:
             stream_options["continuous_usage_stats"] = True
         body: dict[str, Any] = {
             "model": model,
-            "messages": to_openai(messages),
+            "messages": write_messages(messages),
             "max_tokens": request.max_tokens,
             "stream": True,
             "stream_options": stream_options,
         }
         if request.tools:
-            body |= {"tools": request.tools, "tool_choice": request.tool_choice}
+            body |= {"tools": write_tools(request.tools), "tool_choice": request.tool_choice}
         if self.thinking:
             body["chat_template_kwargs"] = {"enable_thinking": request.thinking}
         if self.continuation and request.continue_final_message:

@@ -1,5 +1,6 @@
 """The typed question whether messages want heavy work, which is worth thinking. Pure."""
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -22,10 +23,9 @@ HEAVY_WORK = YesNoQuestion(
 
 def describe_work(texts: Sequence[str], tools: Iterable[Mapping[str, Any]]) -> str:
     """What the question is about: the newest messages, and the definitions of the tools offered."""
-    functions = [tool["function"] for tool in tools][:MAX_TOOLS]
     lines = ["The assistant's tools:"]
-    for function in functions:
-        description = shorten_middle(str(function["description"]), MAX_DESCRIPTION_CHARS)
-        lines.append(f"- {function['name']}: {description}")
+    for tool in itertools.islice(tools, MAX_TOOLS):
+        description = shorten_middle(str(tool["description"]), MAX_DESCRIPTION_CHARS)
+        lines.append(f"- {tool['name']}: {description}")
     messages = build_data_block("messages of a person", shorten_middle("\n".join(texts), MAX_TEXT_CHARS))
     return "\n".join([*lines, "", messages])

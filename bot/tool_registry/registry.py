@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any
 
 from bot.agent.tool_search import META_TOOL_NAMES, SearchableTools, pick_tools
-from bot.agent.toolbox import Toolbox
 from bot.db.commit_watch import CommitWatch, compute_seconds_to_look
 from bot.db.engine import Database
 from bot.db.retry import retry_until_available
@@ -27,6 +26,7 @@ from bot.tool_registry.changes import build_notices
 from bot.tool_registry.grants import Permissions
 from bot.tool_registry.loader import DEFAULT_TOOL_SETTINGS, RegistryLoader, ToolSettings
 from bot.tool_registry.sources import OfferSignIn, offer_nothing
+from bot.tool_registry.toolbox import Toolbox
 from bot.translations.translator import ENGLISH, Translatable
 from tools.base import Tool
 from tools.builtin.look_back import look_back

@@ -15,7 +15,7 @@ from bot.db.tools.tools import StoredTool
 from bot.db.transaction import Transaction
 from bot.errors import ChangeRefused
 from tools.base import Rule, Tool, definition_of, hash_definition
-from tools.registry import build_definition, render_schema
+from tools.registry import build_definition, measure_definition, render_schema
 from tools.schemas.told_schema import build_told_schema
 
 ToolState = Literal["on", "off", "new", "changed", "flagged", "source off", "gone", "in trouble"]
@@ -97,7 +97,7 @@ def estimate_tokens(definition: Mapping[str, Any], source_kind: SourceKind | Non
     description = definition.get("description", "")
     told_schema = derive_told_schema(definition, source_kind)
     told = build_definition(definition.get("name", ""), description, told_schema)
-    return len(str(told)) // history.BYTES_PER_TOKEN
+    return measure_definition(told) // history.BYTES_PER_TOKEN
 
 
 async def load_tool_infos(tx: Transaction, builtin_tools: BuiltinTools) -> list[ToolInfo]:

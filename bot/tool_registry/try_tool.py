@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bot.agent import history
-from bot.agent.toolbox import Toolbox
 from bot.db.conversations.notes import ChatNotes
 from bot.db.engine import Database
 from bot.db.tools import audit
@@ -21,6 +20,7 @@ from bot.db.transaction import Transaction
 from bot.domain import Lane, ToolCall, ToolResult
 from bot.errors import ChangeRefused
 from bot.tool_registry.secret_scanner import mask_secrets, mask_words
+from bot.tool_registry.toolbox import Toolbox
 from bot.translations.translator import Translator, defer, translatable
 from tools.base import Passage, Tool, ToolContext, ToolError
 from tools.results import to_found

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.agent import prompt
-from bot.agent.toolbox import Toolbox
 from bot.canvases import CANVAS_TOKENS
 from bot.db.conversations.calls import NewCall
 from bot.db.retry import retry_until_available
@@ -21,8 +20,10 @@ from bot.domain import WARMUP_PRIORITY, LanguageModel, Message, ModelRequest, No
 from bot.errors import CallFailed, EndpointAway, KeyRefused, ServerAway
 from bot.llm import diagnostics, server_api
 from bot.llm.diagnostics import ServerSnapshot
+from bot.tool_registry.toolbox import Toolbox
 from bot.translations.translator import defer
 from bot.turns.call_ledger import CallLedger
+from tools.registry import measure_definition
 
 START_DELAY_SECONDS = 1.0  # the first second after the start belongs to users who have waited for it
 # Seconds between checks of an endpoint that is away; the last one repeats.
@@ -184,7 +185,7 @@ class CacheWarmup:
             thinking=request.thinking,
             tools_offered=len(request.tools),
             chars_system=len(system.text),
-            chars_tools=sum(len(str(definition)) for definition in request.tools),
+            chars_tools=sum(map(measure_definition, request.tools)),
             chars_history=len(question.text),
         )
 

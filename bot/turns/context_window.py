@@ -11,14 +11,15 @@ from bot.agent import history, prompt
 from bot.agent.answer_sources import EarlierResults
 from bot.agent.history import HistoryCut, TurnSize
 from bot.agent.prompt import PromptHead
-from bot.agent.toolbox import Toolbox
 from bot.db.conversations import calls, conversations, instructions, notes, turns
 from bot.db.conversations.conversations import Conversation
 from bot.db.conversations.turns import PastTurn
 from bot.db.transaction import Transaction
 from bot.domain import Lane, Message
+from bot.tool_registry.toolbox import Toolbox
 from bot.translations.translator import translatable
 from tools.builtin.look_back import look_back
+from tools.registry import measure_definition
 
 TOOL_LABEL = "tool "
 """The label of a tool in a PromptBreakdown: this, and its name."""
@@ -213,7 +214,7 @@ async def load_prompt_breakdown(
     sizes = [
         (translatable("system text"), history.estimate_tokens(fixed_prompt)),
         *(
-            (f"{TOOL_LABEL}{definition['function']['name']}", len(str(definition)) // history.BYTES_PER_TOKEN)
+            (f"{TOOL_LABEL}{definition['name']}", measure_definition(definition) // history.BYTES_PER_TOKEN)
             for definition in window.toolbox.definitions
         ),
         (translatable("instructions"), _estimate_head(PromptHead(window.conversation.instructions))),

@@ -4,34 +4,25 @@ A prompt is counted only near its limit. What the endpoint does not answer stays
 same. The judgement is a row of the ledger, a count is not: nothing is generated for it.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
-from bot.agent import prompt
-from bot.agent.toolbox import Toolbox
 from bot.db.conversations.calls import NewCall
 from bot.domain import Message
-from bot.llm.client import ModelClient
 from bot.llm.heavy_work import HEAVY_WORK, describe_work
 from bot.llm.typed_reads import TypedReader
 from bot.turns.call_ledger import CallLedger
 from bot.turns.turn_request import PreflightRequest, PreflightResult
 
-TokenCounter = Callable[[Sequence[Message], Toolbox, bool], Awaitable[int | None]]
-"""Tokens of a prompt with these tools, thinking or not; None if the endpoint does not say."""
 
+class TokenCounter(Protocol):
+    """Counts prompts at an endpoint."""
 
-def build_token_counter(client: ModelClient) -> TokenCounter:
-    """A function that counts prompts at the endpoint of this client."""
-
-    async def count(messages: Sequence[Message], toolbox: Toolbox, thinking: bool) -> int | None:
-        body = {
-            "messages": prompt.to_openai(messages),
-            "chat_template_kwargs": {"enable_thinking": thinking},
-        }
-        tools = {"tools": toolbox.definitions} if toolbox.definitions else {}
-        return await client.count_tokens(body | tools)
-
-    return count
+    async def count_tokens(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, thinking: bool
+    ) -> int | None:
+        """The tokens of a prompt with the definitions of these tools; None if the endpoint does not say."""
+        ...
 
 
 class Preflight:
@@ -43,14 +34,14 @@ class Preflight:
     def __init__(
         self,
         ledger: CallLedger,
-        count_tokens: TokenCounter,
+        token_counter: TokenCounter,
         reader: TypedReader,
         *,
         endpoint_name: str,
         model_name: Callable[[], str],
     ) -> None:
         self._ledger = ledger
-        self._count_tokens = count_tokens
+        self._token_counter = token_counter
         self._reader = reader
         self._endpoint_name = endpoint_name
         self._model_name = model_name
@@ -59,7 +50,9 @@ class Preflight:
         """The endpoint's answers to the request; `texts` are the messages the turn is to answer."""
         prompt_tokens: int | None = None
         if request.needs_token_count:
-            prompt_tokens = await self._count_tokens(request.prompt, request.toolbox, request.thinking)
+            prompt_tokens = await self._token_counter.count_tokens(
+                request.prompt, request.toolbox.definitions, thinking=request.thinking
+            )
         if not request.needs_heavy_chance or self._reader.is_supported is False:
             return PreflightResult(prompt_tokens)
         call, chance = await self._read_heavy_chance(request, texts)

@@ -5,7 +5,6 @@ Only writes, and reads what others may have changed since the plan was made.
 
 from dataclasses import dataclass
 
-from bot.agent.toolbox import Toolbox
 from bot.db.conversations import attachments, calls, conversations, instructions, stored_files, turns
 from bot.db.conversations.calls import InterruptedCall, StoredResult
 from bot.db.conversations.conversations import Conversation
@@ -14,6 +13,7 @@ from bot.db.people import group_texts, groups
 from bot.db.queues import admin_notices, outbox
 from bot.db.transaction import Transaction
 from bot.domain import Message, Part, Reply
+from bot.tool_registry.toolbox import Toolbox
 from bot.turns import context_window
 from bot.turns.said_before import load_texts
 from bot.turns.turn_plan import TurnPlan

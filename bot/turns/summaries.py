@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from bot.agent import prompt as prompts
 from bot.agent import reply_parser, taint
 from bot.agent.reply_parser import AnswerReply
-from bot.agent.toolbox import Toolbox
 from bot.db.conversations import calls, conversations, turns
 from bot.db.conversations.calls import NewCall
 from bot.db.conversations.conversations import Conversation
@@ -23,6 +22,7 @@ from bot.db.transaction import Transaction
 from bot.domain import SUMMARIES_PRIORITY, InboxItem, Lane, Message, ModelRequest
 from bot.errors import CallFailed, ShareLost
 from bot.tool_registry.registry import ToolRegistry
+from bot.tool_registry.toolbox import Toolbox
 from bot.turns import context_window
 from bot.turns.call_ledger import CallLedger, SystemCallResult
 from bot.turns.endpoints import ModelEndpoint

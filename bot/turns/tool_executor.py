@@ -16,7 +16,6 @@ from bot.agent.answer_sources import build_answer_links
 from bot.agent.events import RunTools
 from bot.agent.notices import format_tool_progress
 from bot.agent.tool_calls import CheckedCall
-from bot.agent.toolbox import TakeFiles, Toolbox, render_result
 from bot.db.conversations import calls
 from bot.db.engine import Database
 from bot.db.queues import outbox_files
@@ -24,6 +23,7 @@ from bot.db.retry import retry_until_available
 from bot.db.transaction import Transaction
 from bot.domain import AnswerLinks, Channel, ToolCall, ToolResult
 from bot.tool_registry.secret_scanner import mask_words
+from bot.tool_registry.toolbox import TakeFiles, Toolbox, render_result
 from bot.translations.translator import translatable
 from bot.turns.approval_questions import PendingCall
 from bot.turns.file_allowance import FileAllowance

@@ -11,13 +11,13 @@ from bot.agent.approval_policy import AllowCall, CallVerdict, DenyCall, RequireA
 from bot.agent.events import RunTools
 from bot.agent.taint import TaintState
 from bot.agent.tool_calls import CheckedCall
-from bot.agent.toolbox import Toolbox
 from bot.db.people import groups, people
 from bot.db.queues import outbox
 from bot.db.tools.approvals import ApprovalQuestion
 from bot.db.transaction import Transaction
 from bot.domain import Part, ToolResult
 from bot.tool_registry.assembly import format_unavailable
+from bot.tool_registry.toolbox import Toolbox
 from bot.turns.approval_questions import PendingCall, Requester
 from bot.turns.approvals import NO_ADMIN, Approvals
 from tools.base import Tool, hash_tool

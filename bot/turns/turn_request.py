@@ -9,9 +9,9 @@ from datetime import datetime, tzinfo
 
 from bot.agent import prompt
 from bot.agent.thinking_policy import ThinkingSetting
-from bot.agent.toolbox import Toolbox
 from bot.domain import PEOPLE_PRIORITY, Attachment, Image, InboxItem, Lane, Message
 from bot.tool_registry.registry import ToolRegistry
+from bot.tool_registry.toolbox import Toolbox
 from bot.translations.translator import ENGLISH, Translator
 from bot.turns.thought_costs import ThoughtCosts
 

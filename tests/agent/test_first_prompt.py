@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
-from bot.agent.prompt import build_prompt, to_openai
+from bot.agent.prompt import build_prompt
 from bot.agent.thinking_policy import decide_thinking
-from bot.agent.toolbox import Toolbox
 from bot.bench.harness.sample_tools import SAMPLE_TOOLS
 from bot.domain import Message
+from bot.llm.wire_format import write_messages, write_tools
 from bot.settings import SYSTEM_PROMPT
 from bot.sim.gemma.template import TemplateInput, render_prompt
+from bot.tool_registry.toolbox import Toolbox
 from tests.bench.load.prompt_tokens import MAX_FIRST_PROMPT_TOKENS, TOOL_COUNT, measure_first_prompt
 from tools.registry import discover
 
@@ -20,7 +21,7 @@ def render_first_prompt() -> str:
     """The prompt with ten tools, each control token that ends a part followed by a line break."""
     messages = build_prompt(SYSTEM_PROMPT, (), [Message("user", "Hello!")])
     toolbox = Toolbox([*discover(), *SAMPLE_TOOLS][:TOOL_COUNT])
-    text = render_prompt(TemplateInput(to_openai(messages), toolbox.definitions))
+    text = render_prompt(TemplateInput(write_messages(messages), write_tools(toolbox.definitions)))
     return text.replace("<tool|>", "<tool|>\n").replace("<|tool>", "\n<|tool>", 1) + "\n"
 
 

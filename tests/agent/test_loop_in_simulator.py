@@ -15,7 +15,6 @@ from bot.agent.loop import run_turn
 from bot.agent.prompt import PromptHead, build_prompt
 from bot.agent.reply_parser import is_blank
 from bot.agent.sanitize import CONTROL_TOKEN
-from bot.agent.toolbox import Toolbox
 from bot.bench.harness.prose import write_prose
 from bot.domain import Message
 from bot.errors import EndpointAway
@@ -30,6 +29,7 @@ from bot.sim.vllm.server import (
     format_tool_call,
     reply_with,
 )
+from bot.tool_registry.toolbox import Toolbox
 from tests.agent.test_loop import make_results
 from tests.agent.test_reply_parser import MARKS
 from tests.support.offered_tools import TOOLS

@@ -1,10 +1,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent import history, toolbox
+from bot.agent import history
 from bot.agent.history import estimate_tokens
 from bot.agent.token_budget import IMAGE_LEFT_OUT, MIN_RESULT_CHARS, TokenBudget
 from bot.domain import Image, Message, ToolCall
+from bot.tool_registry import toolbox
 from tools.base import tool
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from bot.agent.tool_calls import CallHistory, CheckedCall, check_call
 from bot.agent.tool_search import FIND_TOOLS, USE_TOOL, SearchableTools
-from bot.agent.toolbox import Toolbox
 from bot.domain import ToolCall, ToolResult
+from bot.tool_registry.toolbox import Toolbox
 from tests.support.many_tools import make_many_tools
 from tests.support.offered_tools import NOARGS, WEATHER, make_call
 

@@ -20,14 +20,14 @@ from bot.agent.tool_search import (
     render_found_tools,
     render_tool,
 )
-from bot.agent.toolbox import Toolbox
 from bot.domain import ToolCall
-from tests.agent.test_toolbox import CONTEXT
+from bot.tool_registry.toolbox import Toolbox
 from tests.support.many_tools import make_many_tools
+from tests.tool_registry.test_toolbox import CONTEXT
 from tools.base import Tool
 from tools.builtin.clock import clock
 from tools.builtin.notes import recall, remember
-from tools.registry import render_definitions
+from tools.registry import measure_definition, render_definitions
 
 OWN = (clock, recall, remember)
 BUDGET = 1000
@@ -42,7 +42,7 @@ def count_tokens(searchable: SearchableTools, names: tuple[str, ...]) -> int:
     definitions = render_definitions(
         [*(searchable.tools[name] for name in names if name in searchable.tools), *searchable.meta_tools]
     )
-    return sum(len(str(definition)) for definition in definitions) // 4
+    return sum(map(measure_definition, definitions)) // 4
 
 
 def test_few_tools_are_all_offered() -> None:
@@ -79,7 +79,7 @@ def test_prompts_with_different_tools_begin_with_the_same_ones(searchable: Searc
         for text in ("archive a budget", "update the holiday")
     )
     assert first[:5] == second[:5]
-    assert [definition["function"]["name"] for definition in first[:5]] == [
+    assert [definition["name"] for definition in first[:5]] == [
         "clock",
         FIND_TOOLS,
         "recall",
@@ -168,7 +168,7 @@ def test_a_search_result_is_bounded_and_names_the_rest() -> None:
 def test_a_toolbox_can_call_and_match_tools_it_does_not_offer(searchable: SearchableTools) -> None:
     box = Toolbox((clock, *searchable.meta_tools), searchable)
     assert box.offered_names == ("clock", FIND_TOOLS, USE_TOOL)
-    assert [definition["function"]["name"] for definition in box.definitions] == [
+    assert [definition["name"] for definition in box.definitions] == [
         "clock",
         FIND_TOOLS,
         USE_TOOL,

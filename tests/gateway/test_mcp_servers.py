@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from PIL import Image as PillowImage
 
-from bot.agent.toolbox import UNDELIVERED
 from bot.http_server import serve
 from bot.sim.gemma.tokens import IMAGE_MARKER
+from bot.tool_registry.toolbox import UNDELIVERED
 from tests.support.gateway import ADMIN, running_gateway
 from tests.support.many_tools import write_tools_file
 from tests.support.mcp_http_server import FakeMcpHttpServer

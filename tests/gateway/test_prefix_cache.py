@@ -13,7 +13,6 @@ from typing import cast
 import pytest
 
 from bot.agent.thinking_policy import ThinkingSetting
-from bot.agent.toolbox import Toolbox
 from bot.bench.harness.prose import write_prose
 from bot.db.engine import Database
 from bot.http_server import serve
@@ -26,6 +25,7 @@ from bot.sim.vllm.server import (
     format_thought,
     format_tool_call,
 )
+from bot.tool_registry.toolbox import Toolbox
 from bot.translations.translator import Translatable
 from bot.turns import cache_warmup
 from bot.turns.cache_warmup import CacheWarmup, WarmupConfig

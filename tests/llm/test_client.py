@@ -17,10 +17,7 @@ from tests.support.recorded_endpoint import (
     open_client,
 )
 
-TOOL = {
-    "type": "function",
-    "function": {"name": "clock", "description": "Time", "parameters": {"type": "object"}},
-}
+TOOL = {"name": "clock", "description": "Time", "parameters": {"type": "object"}}
 
 
 async def call_client(response: RecordedResponse, silence_seconds: float = 5.0) -> Reply:
@@ -289,7 +286,11 @@ async def test_the_request_has_fields_that_a_diffusion_model_takes_and_none_it_r
         "repetition_detection": {"min_pattern_size": 64, "max_pattern_size": 128, "min_count": 4},
     }
     assert full["chat_template_kwargs"] == {"enable_thinking": True}
-    assert (full["tools"], full["tool_choice"], full["priority"]) == ([TOOL], "auto", 3)
+    assert (full["tools"], full["tool_choice"], full["priority"]) == (
+        [{"type": "function", "function": TOOL}],
+        "auto",
+        3,
+    )
 
 
 async def test_a_conversation_is_named_by_a_hash_and_the_key_is_sent():

@@ -9,14 +9,18 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from bot.domain import Message
 from bot.http_server import serve
 from bot.llm.endpoint_config import RouteAnswer
+from bot.llm.wire_format import write_messages, write_tools
 from bot.sim.vllm.server import SimulatedEndpoint
 from tests.support.recorded_endpoint import connect_client, ignore, make_request
 
-PROMPT = {
-    "messages": [{"role": "user", "content": "How late is it?"}],
-    "tools": [{"type": "function", "function": {"name": "clock", "description": "Tells the time."}}],
+MESSAGES = (Message("system", "Be brief."), Message("user", "How late is it?"))
+TOOL = {"name": "clock", "description": "Tells the time.", "parameters": {"type": "object", "properties": {}}}
+BODY = {
+    "messages": write_messages(MESSAGES),
+    "tools": write_tools([TOOL]),
     "chat_template_kwargs": {"enable_thinking": True},
 }
 QUESTION = {"state": "x", "questions": {"a": {"type": "noul"}}}
@@ -29,8 +33,8 @@ async def test_a_prompt_is_counted_as_a_call_sends_it() -> None:
         connect_client(url, api_key="k") as client,
         httpx.AsyncClient(headers={"authorization": "Bearer k"}) as http,
     ):
-        count = await client.count_tokens(PROMPT)
-        await http.post(f"{url}/v1/chat/completions", json={**PROMPT, "max_tokens": 5})
+        count = await client.count_tokens(MESSAGES, [TOOL], thinking=True)
+        await http.post(f"{url}/v1/chat/completions", json={**BODY, "max_tokens": 5})
     assert count == endpoint.requests[0].prompt_tokens
 
 
@@ -49,7 +53,7 @@ async def test_a_prompt_is_counted_as_a_call_sends_it() -> None:
 async def test_a_prompt_that_cannot_be_counted_has_no_count(answer: Response) -> None:
     app = Starlette(routes=[Route("/tokenize", lambda _request: answer, methods=["POST"])])
     async with serve(app) as url, connect_client(url) as client:
-        assert await client.count_tokens(PROMPT) is None
+        assert await client.count_tokens(MESSAGES, [TOOL], thinking=True) is None
 
 
 async def test_a_slow_server_is_not_waited_for() -> None:
@@ -59,7 +63,7 @@ async def test_a_slow_server_is_not_waited_for() -> None:
         assert await client.ask_typed_questions(QUESTION, timeout_seconds=0.02) == RouteAnswer()
         endpoint.release()
     async with connect_client("http://127.0.0.1:9") as client:
-        assert await client.count_tokens(PROMPT) is None
+        assert await client.count_tokens(MESSAGES, [TOOL], thinking=True) is None
 
 
 async def test_a_question_and_the_call_after_it_share_a_connection() -> None:
@@ -73,6 +77,6 @@ async def test_a_question_and_the_call_after_it_share_a_connection() -> None:
 
     async with serve(note_peer) as url, connect_client(url) as client:
         assert (await client.ask_typed_questions(QUESTION)).body["answers"]
-        assert await client.count_tokens(PROMPT)
+        assert await client.count_tokens(MESSAGES, [TOOL], thinking=True)
         await client.call(make_request(), ignore, ignore)
     assert len(peers) == 1

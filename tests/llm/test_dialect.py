@@ -7,10 +7,7 @@ from bot.llm.dialect import PLAIN, VLLM
 from bot.llm.seats import SeatLimiter
 from tests.support.recorded_endpoint import ReplayServer, ignore, make_request, make_response
 
-TOOL = {
-    "type": "function",
-    "function": {"name": "clock", "description": "Time", "parameters": {"type": "object"}},
-}
+TOOL = {"name": "clock", "description": "Time", "parameters": {"type": "object"}}
 LOOP = (
     Message("user", "time?"),
     Message("assistant", calls=(ToolCall("call-1", "clock", "{}"),), reasoning="need it"),

@@ -13,7 +13,7 @@ from tests.support.recorded_endpoint import connect_client
 
 
 def make_definition(name: str, description: str = "Does it.") -> dict[str, Any]:
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": {}}}
+    return {"name": name, "description": description, "parameters": {}}
 
 
 JSON_HEADERS = [(b"content-type", b"application/json")]

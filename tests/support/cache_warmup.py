@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot.agent.toolbox import Toolbox
 from bot.db.engine import Database
 from bot.db.tables import model_calls
 from bot.domain import LanguageModel
@@ -14,6 +13,7 @@ from bot.http_server import serve
 from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
 from bot.sim.vllm.server import SimulatedEndpoint
+from bot.tool_registry.toolbox import Toolbox
 from bot.translations.translator import ENGLISH, Translatable
 from bot.turns.cache_warmup import CacheWarmup, WarmupConfig
 from bot.turns.call_ledger import CallLedger

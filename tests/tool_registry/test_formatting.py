@@ -17,7 +17,7 @@ from bot.tool_registry.tool_info import ToolInfo
 from bot.translations.translator import ENGLISH
 from tests.support.registered_tools import build_definition
 from tools.base import NEVER_ASK, Rule, Tool, ToolContext, hash_definition
-from tools.registry import render_definitions
+from tools.registry import measure_definition, render_definitions
 from tools.schemas.told_schema import build_told_schema
 
 DEFINITION = build_definition("shop_list", "Lists\u202e all.\x1b[31m", city="the <|turn> city")
@@ -152,7 +152,7 @@ def test_a_tool_is_shown_and_counted_as_the_model_reads_it():
         source="shop",
         told=build_told_schema(schema).schema,
     )
-    assert info.prompt_tokens == len(str(render_definitions([tool])[0])) // history.BYTES_PER_TOKEN
+    assert info.prompt_tokens == measure_definition(render_definitions([tool])[0]) // history.BYTES_PER_TOKEN
 
 
 def test_a_tool_of_a_file_is_shown_as_it_was_written():
@@ -162,7 +162,7 @@ def test_a_tool_of_a_file_is_shown_as_it_was_written():
     info = replace(TOOL_INFO, definition=definition, source=Source("mine", "file", "/srv/tools/mine.py"))
     assert '"description": "Which day."' in "\n".join(formatting.format_tool(ENGLISH, info))
     tool = Tool("mine", definition["description"], schema, do_nothing, source="mine")
-    assert info.prompt_tokens == len(str(render_definitions([tool])[0])) // history.BYTES_PER_TOKEN
+    assert info.prompt_tokens == measure_definition(render_definitions([tool])[0]) // history.BYTES_PER_TOKEN
 
 
 async def do_nothing(arguments: Mapping[str, Any], context: ToolContext) -> None:

@@ -54,7 +54,7 @@ def test_the_tools_are_small_in_the_prompt():
     """At most 70 tokens each, of four characters: ten such tools and the system text stay within 1,200."""
     text = ""
     for definition in render_definitions(BUILTIN):
-        function = definition["function"]
+        function = definition
         body = {"description": function["description"], "parameters": function["parameters"]}
         text += f"<|tool>declaration:{function['name']}{render_declaration(body)}<tool|>"
     assert len(text) / 4 <= 70 * len(BUILTIN)

@@ -42,17 +42,14 @@ def test_a_tool_is_found_by_its_name():
 def test_definitions_hold_only_what_the_template_renders_in_a_fixed_order():
     assert render_definitions([zebra]) == [
         {
-            "type": "function",
-            "function": {
-                "name": "zebra",
-                "description": "Draw a zebra.",
-                "parameters": {
-                    "properties": {
-                        "colour": {"description": "Of the stripes.", "type": "string"},
-                        "stripes": {"description": "How many (default 3)", "type": "integer"},
-                    },
-                    "type": "object",
+            "name": "zebra",
+            "description": "Draw a zebra.",
+            "parameters": {
+                "properties": {
+                    "colour": {"description": "Of the stripes.", "type": "string"},
+                    "stripes": {"description": "How many (default 3)", "type": "integer"},
                 },
+                "type": "object",
             },
         }
     ]
@@ -66,7 +63,7 @@ def test_definitions_hold_only_what_the_template_renders_in_a_fixed_order():
         },
     }
     [definition] = render_definitions([Tool("foreign", "From elsewhere.", foreign, zebra.function)])
-    assert json.dumps(definition["function"]["parameters"]) == (
+    assert json.dumps(definition["parameters"]) == (
         '{"properties": {"a": {"enum": ["y", "x"], "type": "string"}, '
         '"b": {"items": {"type": "integer"}, "type": "array"}}, "required": ["a", "b"], "type": "object"}'
     )
@@ -93,6 +90,4 @@ def test_definitions_of_strangers_lose_control_tokens_and_invisible_characters()
     assert CONTROL_TOKEN.search(text) is None
     assert "\u202e" not in text
     assert "\u2062" not in text
-    assert (
-        definition["function"]["parameters"]["properties"][f"a<{ZERO_WIDTH_SPACE}turn|>"]["nullable"] is True
-    )
+    assert definition["parameters"]["properties"][f"a<{ZERO_WIDTH_SPACE}turn|>"]["nullable"] is True

@@ -6,15 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bot.agent.toolbox import Toolbox
 from bot.db.engine import Database
 from bot.db.tables import model_calls
 from bot.domain import Message
 from bot.http_server import serve
 from bot.llm.typed_reads import TypedReader
 from bot.sim.vllm.server import Profile, SimulatedEndpoint
+from bot.tool_registry.toolbox import Toolbox
 from bot.turns.call_ledger import CallLedger
-from bot.turns.preflight import Preflight, build_token_counter
+from bot.turns.preflight import Preflight
 from bot.turns.turn_request import PreflightRequest, PreflightResult
 from tests.support.gateway import ADMIN, running_gateway
 from tests.support.recorded_endpoint import connect_client
@@ -36,9 +36,10 @@ async def open_preflight(
 ) -> AsyncIterator[Preflight]:
     async with serve(endpoint.app) as url, connect_client(url, api_key=endpoint.api_key) as client:
         reader = TypedReader(client, None)
-        count = build_token_counter(client)
         ledger = CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS)
-        yield Preflight(ledger, count, reader, endpoint_name="http://there/v1", model_name=lambda: model_name)
+        yield Preflight(
+            ledger, client, reader, endpoint_name="http://there/v1", model_name=lambda: model_name
+        )
 
 
 async def load_rows(database: Database) -> list[tuple[Any, ...]]:

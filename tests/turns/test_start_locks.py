@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from bot.agent.tool_matching.index import ToolIndex, build_index
-from bot.agent.toolbox import Toolbox
 from bot.db.database_url import parse_database_path
 from bot.db.engine import Database
 from bot.db.tables import turns
 from bot.tool_registry.registry import ToolRegistry
+from bot.tool_registry.toolbox import Toolbox
 from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, make_reply
 from tools.base import Tool, tool
 

@@ -48,7 +48,7 @@ async def say(harness: TurnHarness, *texts: str) -> list[list[str]]:
 
 
 def offered_names(harness: TurnHarness, index: int) -> list[str]:
-    return [definition["function"]["name"] for definition in harness.model.requests[index].tools]
+    return [definition["name"] for definition in harness.model.requests[index].tools]
 
 
 async def load_stored_tools(harness: TurnHarness) -> Sequence[str] | None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bot.agent.tool_calls import CheckedCall, check_call, read_json
-from bot.agent.toolbox import Toolbox
 from bot.bench.harness.sample_tools import discover_with_samples
 from bot.domain import Message, ModelRequest, Reply
+from bot.tool_registry.toolbox import Toolbox
 from tools.base import Tool
 
 MAX_TOKENS = 2048  # a thought included

@@ -10,9 +10,7 @@ from dataclasses import asdict, dataclass, replace
 
 from bot.agent import history
 from bot.agent.history import HistoryCut
-from bot.agent.prompt import to_openai
 from bot.agent.token_budget import TokenBudget
-from bot.agent.toolbox import Toolbox
 from bot.bench.harness.prose import write_prose
 from bot.bench.harness.sample_tools import discover_with_samples
 from bot.bench.policies.cache_meter import CacheMeter
@@ -26,10 +24,12 @@ from bot.bench.policies.chat_styles import (
 from bot.db.conversations.conversations import Conversation
 from bot.db.conversations.turns import PastTurn
 from bot.domain import Message, ToolCall
+from bot.llm.wire_format import write_messages, write_tools
 from bot.settings import SYSTEM_PROMPT, Settings
 from bot.sim.gemma.template import TemplateInput, render_prompt
 from bot.sim.gemma.tokens import CACHE_BLOCK_TOKENS, count_tokens
 from bot.tables import format_table
+from bot.tool_registry.toolbox import Toolbox
 from bot.turns import (
     FOLLOW_UP_RESERVE_TOKENS,
     TOOL_RESERVE_TOKENS,
@@ -258,7 +258,8 @@ class _Conversation:
         return messages, counted
 
     def _render(self, prompt: Sequence[Message], *, thinking: bool) -> str:
-        return render_prompt(TemplateInput(to_openai(prompt), self._toolbox.definitions, thinking=thinking))
+        tools = write_tools(self._toolbox.definitions)
+        return render_prompt(TemplateInput(write_messages(prompt), tools, thinking=thinking))
 
 
 def _describe_conditions(options: PrefillOptions, toolbox: Toolbox) -> tuple[tuple[str, str], ...]:

@@ -15,7 +15,6 @@ from bot.agent.events import CallModel, TurnLimits, TurnResult
 from bot.agent.prompt import build_prompt
 from bot.agent.thinking_policy import ThinkingDecision, ThinkingEvidence, decide_thinking
 from bot.agent.tool_matching.index import ToolIndex, build_index
-from bot.agent.toolbox import Toolbox
 from bot.bench.harness.prose import write_prose
 from bot.bench.harness.sample_tools import discover_with_samples
 from bot.canvases import count_canvases
@@ -27,6 +26,7 @@ from bot.settings import SYSTEM_PROMPT
 from bot.sim.vllm.profile import Timing
 from bot.sim.vllm.request import RequestRecord
 from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, format_thought, format_tool_call
+from bot.tool_registry.toolbox import Toolbox
 
 THOUGHT_LENGTHS = (150, 300, 600)  # tokens of one thought
 LOOP_LIMITS = TurnLimits(max_steps=8, max_tokens=4096)

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 
 from bot.agent.prompt import build_prompt, format_timestamp
-from bot.agent.toolbox import Toolbox
 from bot.bench.harness.sample_tools import SAMPLE_TOOLS
 from bot.domain import Message, ModelRequest
 from bot.http_server import serve
@@ -19,6 +18,7 @@ from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
 from bot.settings import SYSTEM_PROMPT, Settings
 from bot.sim.vllm.server import Profile, RequestRecord, SimulatedEndpoint
+from bot.tool_registry.toolbox import Toolbox
 from tests.bench.harness import workload
 from tests.bench.harness.figures import BotName, FigureRow, FigureValue, limit_to
 from tests.bench.harness.stage import PATIENCE_SECONDS, Stage, open_stages

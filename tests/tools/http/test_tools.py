@@ -75,7 +75,7 @@ async def test_where_values_are_sent_is_told_in_words_and_is_no_part_of_the_hash
 async def test_the_schema_shown_to_the_model_and_the_one_for_checking_differ():
     async with running_http_service() as harness:
         tool = ship_tool(harness)
-    assert render_definitions([tool])[0]["function"]["parameters"]["properties"]["days"] == {
+    assert render_definitions([tool])[0]["parameters"]["properties"]["days"] == {
         "description": "at least 1; default 3",
         "type": "integer",
     }

@@ -171,7 +171,7 @@ class Adoption(BaseModel):
 def test_arguments_that_pydantic_describes_are_told_by_kind_and_arrive_with_their_types():
     definition = build_listing("w", [server_tool("adopt", Adoption.model_json_schema())]).definitions[0]
     tool = McpServerClient("w", ServerProgram(("true",)), _ignore_listing).build_tool(definition)
-    parameters = render_definitions([tool])[0]["function"]["parameters"]
+    parameters = render_definitions([tool])[0]["parameters"]
     assert parameters["required"] == ["pet", "price"]
     for pet in (parameters["properties"]["pet"], parameters["properties"]["others"]["items"]):
         assert pet["properties"]["kind"]["enum"] == ["cat", "dog"]

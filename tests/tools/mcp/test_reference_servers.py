@@ -20,7 +20,7 @@ async def test_the_time_server_tells_the_time(context: ToolContext):
         tools = {definition.name: server.build_tool(definition) for definition in listing.definitions}
         assert sorted(tools) == ["time_convert_time", "time_get_current_time"]
         assert all(tool.rule.ask == "never" and tool.repeatable for tool in tools.values())
-        function = render_definitions(tools.values())[1]["function"]
+        function = render_definitions(tools.values())[1]
         assert list(function["parameters"]["properties"]) == ["timezone"]
         arguments = check_arguments(tools["time_get_current_time"], {"timezone": "Europe/Berlin"})
         result = json.loads((await run_tool(tools["time_get_current_time"], arguments, context)).text)
@@ -40,7 +40,7 @@ async def test_the_fetch_server_opens_an_address_that_is_named_as_such(context: 
         assert sorted(tools) == ["web_fetch", "web_get_prompt"]
         tool = tools["web_fetch"]
         assert (tool.name, tool.opens, tool.outside) == ("web_fetch", "url", True)
-        function = render_definitions([tool])[0]["function"]
+        function = render_definitions([tool])[0]
         assert "default" not in function["parameters"]["properties"]["max_length"]
         result = await run_tool(tool, {"url": f"http://127.0.0.1:{site.port}/tides", "raw": True}, context)
         assert "High water at noon" in result.text

@@ -46,7 +46,7 @@ def list_warnings(schema: object) -> tuple[str, ...]:
 
 def show_argument(schema: object) -> Any:
     """What the model is shown of the one argument x."""
-    rendered = render_definitions([make_tool(object_schema(schema))])[0]["function"]["parameters"]
+    rendered = render_definitions([make_tool(object_schema(schema))])[0]["parameters"]
     return rendered["properties"]["x"]
 
 
@@ -325,7 +325,7 @@ def test_optional_arguments_beyond_what_fits_are_named_in_words():
     assert inner["required"] == ["p399"]
     assert "also takes p" in inner["description"]
     tool = make_tool(wide_schema(400, required=["p399"]))
-    assert "Arguments: also takes p" in render_definitions([tool])[0]["function"]["description"]
+    assert "Arguments: also takes p" in render_definitions([tool])[0]["description"]
 
 
 CAT = {

@@ -18,7 +18,7 @@ from bot.agent.tool_search import SearchableTools
 from bot.domain import Image, OutgoingFile, ResultOutcome, ToolCall, ToolResult
 from tools.base import File, Found, Picture, PictureFitter, Tool, ToolContext, ToolError, run_tool
 from tools.failures import describe_failure
-from tools.registry import render_definitions
+from tools.registry import measure_definition, render_definitions
 
 MAX_KEPT_CHARS = 200_000  # characters of a result that are stored for read_more
 UNDELIVERED = "[pictures and files of this tool are not sent to the person until an admin allows it]"
@@ -44,7 +44,7 @@ class Toolbox:
             {**searchable.tools, **offered} if searchable else offered
         )
         self.definitions: tuple[Mapping[str, Any], ...] = tuple(render_definitions(offered.values()))
-        self.size_chars = sum(len(str(definition)) for definition in self.definitions)
+        self.size_chars = sum(map(measure_definition, self.definitions))
         self._searchable = searchable
 
     def with_callable(self, callable_tools: Iterable[Tool]) -> "Toolbox":

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.agent.toolbox import MAX_KEPT_CHARS, Toolbox
 from bot.domain import Image, ToolCall
+from bot.tool_registry.toolbox import MAX_KEPT_CHARS, Toolbox
 from tools.base import Found, Note, Passage, Picture, ToolContext, ToolError, tool
 
 
