@@ -13,7 +13,7 @@ from itertools import chain
 
 from bot.jobs.times import clock_times, dates, formatting, instants, recurrences, rrules
 from bot.jobs.times.rrules import RecurrenceRule
-from bot.jobs.times.time_words import find_time_words
+from bot.jobs.times.time_words import find_name_across, find_time_words
 from bot.jobs.times.zones import UnclearTime, resolve_zone
 from bot.translations.translator import translatable
 
@@ -142,7 +142,7 @@ def _parse_wish(line: str, zone: str, now: float, min_interval_seconds: int) -> 
             return _resolve_leading_time(time_words, rest, schedule, text, parse)
         if not rest[-1].endswith(_SEPARATORS):
             _refuse_second_time(rest, time_words, parse)
-            _refuse_time_words(text, time_words)
+            _refuse_time_words(text, time_words, find_name_across(text, " ".join(time_words)))
         return schedule, text
     raise UnclearTime(instants.WHEN_HELP, has_reason=False)
 
@@ -162,10 +162,13 @@ def _resolve_leading_time(
         full_schedule, last_words, text_words = trailing
         all_words = [*time_words, "…", *last_words]
         _refuse_second_time(text_words, all_words, parse)
-        _refuse_time_words(" ".join(text_words), all_words)
+        words_across = find_name_across(" ".join(time_words), text) or find_name_across(
+            " ".join(text_words), " ".join(last_words)
+        )
+        _refuse_time_words(" ".join(text_words), all_words, words_across)
         return full_schedule, _extract_text(text, last_words, text_words).strip()
     _refuse_continued_time(time_words, rest, schedule)
-    _refuse_time_words(text, time_words)
+    _refuse_time_words(text, time_words, find_name_across(" ".join(time_words), text))
     return schedule, text
 
 
@@ -208,9 +211,12 @@ def _refuse_second_time(
         raise _build_partly_understood(time_words, rest[len(before) - count :])
 
 
-def _refuse_time_words(text: str, time_words: list[str]) -> None:
-    """Raise UnclearTime if a word of the text may belong to the time, in whatever language."""
-    if words := find_time_words(text):
+def _refuse_time_words(text: str, time_words: list[str], words_across: str) -> None:
+    """Raise UnclearTime if a word of the text may belong to the time, in whatever language.
+
+    `words_across`: a name of a time that lies on both sides of the border between time and text.
+    """
+    if words := words_across or find_time_words(text):
         raise _build_partly_understood(time_words, [words])
 
 

@@ -47,6 +47,22 @@ def find_time_words(text: str) -> str:
     return next((piece.strip() for piece in known.pieces if piece in f" {plain} "), "")
 
 
+def find_name_across(before: str, after: str) -> str:
+    """A name of several words that begins in one text and ends in the next; "" if there is none.
+
+    Of `at 17:30 di mattina Anna` the parser takes `di` for a day, which leaves `mattina Anna`.
+    """
+    known = load_time_words()
+    begun: list[str] = _WORD.findall(normalize_text(before))[1 - MAX_NAME_WORDS :]
+    words = begun + _WORD.findall(normalize_text(after))[: MAX_NAME_WORDS - 1]
+    for start in range(len(begun)):
+        for end in range(len(begun) + 1, len(words) + 1):
+            name = " ".join(words[start:end])
+            if name in known.names:
+                return name
+    return ""
+
+
 def normalize_text(text: str) -> str:
     """Return a text as the words are written: composed, small, with plain apostrophes, each number as 0."""
     plain = re.sub("[’ʼ`]", "'", unicodedata.normalize("NFC", text.lower()))
