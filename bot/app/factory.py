@@ -22,7 +22,7 @@ from bot.app.turn_factory import TurnFactory
 from bot.app.work_listener import WorkListener
 from bot.attachments.reader import AttachmentReader
 from bot.chat.access import Access
-from bot.chat.actions import ActionDependencies
+from bot.chat.actions import ActionDependencies, GroupParts, OwnerSettings, ToolParts, TurnParts
 from bot.chat.commands.groups import LeaveGroupsTask
 from bot.chat.commands.registry import COMMANDS, build_group_menu, build_menu
 from bot.chat.group_directory import GroupDirectory
@@ -203,40 +203,42 @@ async def build(
         LeaveGroupsTask(database, groups, best_effort_calls.leave_chat),
     )
     action_dependencies = ActionDependencies(
-        access=access,
-        groups=groups,
-        notices=notices,
-        turns=turns,
-        quota_gate=quota,
-        best_effort_calls=best_effort_calls,
-        is_repeatable=tools.is_repeatable,
-        bot_name=bot.username,
-        default_thinking=settings.thinking,
-        load_prompt_breakdown=turn_factory.load_prompt_breakdown,
-        approvals=tools.approvals,
-        user_jobs=jobs.user_jobs,
-        fallback_endpoint=fallback,
-        canvases_per_day=settings.canvases_a_day,
-        time_zone=settings.time_zone,
-        builtin_tools=tools.builtin_tools,
-        program_homes=find_homes_folder(settings.database_url),
-        reload_tools=tools.tool_registry.refresh,
-        end_programs=tools.tool_registry.end_person,
-        on_limits_changed=quota.clear_cache,
-        backups_kept_until=maintenance.retention_policy.find_copies_expiry,
-        is_database_on_server=is_postgresql(settings.database_url),
-        sign_ins=tools.sign_in_tasks.flows,
-        tool_questions=tool_questions,
-        is_chat_administrator=ChatAdministrators(bot).is_administrator,
-        find_group_sight=group_sight.find,
-        unaddressed_messages=UnaddressedMessages(
-            database,
+        access,
+        notices,
+        GroupParts(
             groups,
-            turn_factory.build_address_judge(),
-            has_quota=quota.has_quota,
+            ChatAdministrators(bot),
+            group_sight,
+            UnaddressedMessages(
+                database, groups, turn_factory.build_address_judge(), has_quota=quota.has_quota
+            ),
+            GuestQueries(database, TelegramClient(bot)),
         ),
-        guest_queries=GuestQueries(database, TelegramClient(bot)),
-        admin_page_url=settings.admin_page_url,
+        TurnParts(
+            turns,
+            quota,
+            tools.approvals,
+            tool_questions,
+            fallback,
+            settings.thinking,
+            turn_factory.load_prompt_breakdown,
+        ),
+        ToolParts(
+            tools.tool_registry,
+            tools.builtin_tools,
+            tools.sign_in_tasks.flows,
+            find_homes_folder(settings.database_url),
+        ),
+        jobs.user_jobs,
+        OwnerSettings(
+            bot.username,
+            settings.canvases_a_day,
+            settings.time_zone,
+            settings.admin_page_url,
+            is_postgresql(settings.database_url),
+            maintenance.retention_policy,
+        ),
+        best_effort_calls,
     )
     runners: dict[ItemKind, Runner] = {
         "update": UpdateRunner(

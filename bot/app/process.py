@@ -103,7 +103,7 @@ async def _run_with_bot(  # noqa: PLR0913  # each was opened by itself
             log.warning("%s", problem, extra={"action": "app.guest_mode"})
     first_admin_link = FirstAdminLink(database, gateway.access, bot.username, announce)
     await run_unless_stopped(stop, first_admin_link.show_if_due(), None)
-    seats_by_endpoint = _list_seats(gateway.model, gateway.action_dependencies.fallback_endpoint)
+    seats_by_endpoint = _list_seats(gateway.model, gateway.action_dependencies.turns.fallback_endpoint)
     async with serve_monitoring(port_app, settings, gateway, database, seats_by_endpoint):
         await gateway.run(stop, first_admin_link)
     log.info("stopped; what waits is stored", extra={"action": "app.stopped"})

@@ -66,11 +66,6 @@ class ToolFactory:
         runner = ToolTaskRunner(self.database, self.tool_registry, handlers, admins)
         return {TOOLS_JOB: runner}
 
-    def is_repeatable(self, name: str) -> bool:
-        """Whether running this tool again does no harm."""
-        tool = self.tool_registry.get(name)
-        return tool is not None and tool.repeatable
-
 
 async def load_tools(
     settings: Settings,

@@ -7,7 +7,7 @@ transaction, as a ReadOnlyAction.
 
 import itertools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 from bot.chat.access import Access
 from bot.chat.group_directory import GroupDirectory
 from bot.chat.guest_queries import GuestQueries
+from bot.chat.quota import QuotaGate
 from bot.chat.unaddressed_messages import UnaddressedMessages
 from bot.db.conversations.chat_settings import ThinkMode
 from bot.db.people import people
@@ -26,28 +27,19 @@ from bot.db.tools.audit import Actor
 from bot.db.transaction import Transaction
 from bot.domain import Button, InboxItem, Lane, OutgoingFile, Part
 from bot.jobs.user_jobs import UserJobs
+from bot.maintenance.retention import RetentionPolicy
 from bot.telegram.best_effort_calls import BestEffortCalls
+from bot.tool_registry.registry import ToolRegistry
 from bot.tool_registry.sign_in_flows import SignInFlows
 from bot.tool_registry.tool_info import BuiltinTools
 from bot.translations.translator import Translator, translatable
-from bot.turns import Approvals, ModelEndpoint, PromptBreakdown, RequestCompleter, ToolQuestions, TurnRequest
+from bot.turns import Approvals, ModelEndpoint, PromptBreakdown, ToolQuestions
 
 STRANGER_REFUSAL = translatable(
     "Only people who have been let in, and administrators of this group, can do that."
 )
 MAX_PAGE_UNITS = 3500  # UTF-16 units of one message of a list, well under Telegram's 4096
 MAX_PAGE_ENTRIES = 20  # entries of one message of a list
-
-
-class TurnService(Protocol):
-    """Runs the turns that answer messages."""
-
-    async def run(self, request: TurnRequest, complete: RequestCompleter | None = None) -> None:
-        """Answer the request and mark its items done.
-
-        `complete` adds what has to be fetched first; it returns None if it answered by itself.
-        """
-        ...
 
 
 class TurnControl(Protocol):
@@ -62,85 +54,110 @@ class TurnControl(Protocol):
         ...
 
 
-async def _reload_nothing() -> None:
-    """Do nothing: there is no registry to reload."""
+class GroupAdministrators(Protocol):
+    """Says who administers a group."""
+
+    async def is_administrator(self, chat: int, person: int) -> bool:
+        """Whether somebody administers a group."""
+        ...
 
 
-async def _know_no_administrator(chat: int, person: int) -> bool:
-    """Nobody administers a group."""
-    return False
+class GroupSeer(Protocol):
+    """Says what the bot sees in a group."""
+
+    async def find(self, chat: int, *, was_added: bool = False) -> bool | None:
+        """Whether it sees every message (None: nobody says); `was_added`: it may be new there."""
+        ...
 
 
-class FindGroupSight(Protocol):
-    """Asks whether the bot sees every message of a group (None: nobody says), where it may be new."""
+@dataclass(frozen=True, slots=True)
+class GroupParts:
+    """What actions in groups, and about them, work with.
 
-    async def __call__(self, chat: int, *, was_added: bool = False) -> bool | None: ...
+    `unaddressed_messages`: has messages judged that name nobody.
+    `guest_queries`: gives questions from chats of others their first answer.
+    """
+
+    directory: GroupDirectory
+    administrators: GroupAdministrators
+    sight: GroupSeer
+    unaddressed_messages: UnaddressedMessages
+    guest_queries: GuestQueries
 
 
-async def _know_no_sight(chat: int, *, was_added: bool = False) -> bool | None:
-    """Nobody says what the bot sees in a group."""
-    return None
+@dataclass(frozen=True, slots=True)
+class TurnParts:
+    """What actions on turns work with.
+
+    `control`: stops and wakes those that run.
+    `quota_gate`: runs those of people whose allowance is not used up.
+    `approvals`, `questions`: take people's answers about tool calls, and those that running tools wait for.
+    `fallback_endpoint`: the second endpoint, if there is one.
+    `default_thinking`: the mode of chats that have not set one.
+    `load_prompt_breakdown`: what a lane's next prompt consists of.
+    """
+
+    control: TurnControl
+    quota_gate: QuotaGate
+    approvals: Approvals
+    questions: ToolQuestions
+    fallback_endpoint: ModelEndpoint | None
+    default_thinking: ThinkMode
+    load_prompt_breakdown: Callable[[Transaction, Lane], Awaitable[PromptBreakdown]]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolParts:
+    """What actions on tools work with.
+
+    `builtin`: the gateway's own tools.
+    `sign_ins`: those under way.
+    `program_homes`: the folder of the homes of MCP servers that are started here (None: there is none).
+    """
+
+    registry: ToolRegistry
+    builtin: BuiltinTools
+    sign_ins: SignInFlows
+    program_homes: Path | None
+
+    def is_repeatable(self, name: str) -> bool:
+        """Whether running this tool again does no harm."""
+        tool = self.registry.get(name)
+        return tool is not None and tool.repeatable
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerSettings:
+    """What the owner has set, as far as actions read it.
+
+    `bot_name`: the username, without @.
+    `canvases_per_day`: what a member may use (None: no limit).
+    `time_zone`: the gateway's; that of limits, and of people who have not named theirs.
+    `admin_page_url`: where browsers reach the admins' page (None: it is off).
+    `is_database_on_server`: whose backups are its owner's.
+    `retention`: how long copies of the database are kept.
+    """
+
+    bot_name: str
+    canvases_per_day: int | None
+    time_zone: str
+    admin_page_url: str | None
+    is_database_on_server: bool
+    retention: RetentionPolicy
 
 
 @dataclass(frozen=True, slots=True)
 class ActionDependencies:
-    """What actions can use beside their transaction.
-
-    `is_repeatable(tool)`: whether running the tool again does no harm.
-    `bot_name`: the username, without @.
-    `default_thinking`: the mode of chats that have not set one.
-    `load_prompt_breakdown`: what a lane's next prompt consists of.
-    `quota_gate`: runs turns of those whose allowance is not used up.
-    `approvals`: takes people's answers about tool calls.
-    `user_jobs`: keeps what is to be done later.
-    `fallback_endpoint`: the second endpoint, if there is one.
-    `canvases_per_day`: what a member may use (None: no limit).
-    `time_zone`: the gateway's; that of limits, and of people who have not named theirs.
-    `builtin_tools`: the gateway's own tools.
-    `program_homes`: the folder of the homes of MCP servers that are started here.
-    `on_limits_changed`: called once an admin has changed a limit.
-    `reload_tools`: applies changes to tools at once (otherwise they are noticed within two seconds).
-    `end_programs`: ends the programs of a person who lost access.
-    `sign_ins`: those under way.
-    `tool_questions`: what running tools ask people.
-    `is_chat_administrator(chat, person)`: whether a person administers a group.
-    `find_group_sight`: asks Telegram what the bot sees in a group.
-    `unaddressed_messages`: has messages of groups judged that name nobody.
-    `guest_queries`: gives questions from chats of others their first answer.
-    `admin_page_url`: where browsers reach the admins' page (None: it is off).
-    `backups_kept_until`: when the newest backup of the database is deleted (None: there is none). A server's
-    own backups are its owner's (`is_database_on_server`).
-    """
+    """What actions work with beside their transaction; `user_jobs`: what is to be done later."""
 
     access: Access
-    groups: GroupDirectory
     notices: AdminNotices
-    turns: TurnControl
-    quota_gate: TurnService
-    best_effort_calls: BestEffortCalls
-    is_repeatable: Callable[[str], bool]
-    bot_name: str
-    default_thinking: ThinkMode
-    load_prompt_breakdown: Callable[[Transaction, Lane], Awaitable[PromptBreakdown]]
-    approvals: Approvals
+    groups: GroupParts
+    turns: TurnParts
+    tools: ToolParts
     user_jobs: UserJobs
-    fallback_endpoint: ModelEndpoint | None = None
-    canvases_per_day: int | None = None
-    time_zone: str = "UTC"
-    builtin_tools: BuiltinTools = field(default_factory=dict)
-    program_homes: Path | None = None
-    on_limits_changed: Callable[[], None] = lambda: None
-    reload_tools: Callable[[], Awaitable[None]] = _reload_nothing
-    backups_kept_until: Callable[[], float | None] = lambda: None
-    is_database_on_server: bool = False
-    end_programs: Callable[[int], None] = lambda person: None
-    sign_ins: SignInFlows | None = None
-    tool_questions: ToolQuestions | None = None
-    is_chat_administrator: Callable[[int, int], Awaitable[bool]] = _know_no_administrator
-    find_group_sight: FindGroupSight = _know_no_sight
-    unaddressed_messages: UnaddressedMessages | None = None
-    guest_queries: GuestQueries | None = None
-    admin_page_url: str | None = None
+    settings: OwnerSettings
+    best_effort_calls: BestEffortCalls
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +198,7 @@ class ActionContext:
         """
         if person is None or person == self.person:
             return person is not None
-        group = self.deps.groups.find_open(self.lane.chat)
+        group = self.deps.groups.directory.find_open(self.lane.chat)
         return self.moderates and group is not None and group.has_number(person)
 
     @property
@@ -197,7 +214,7 @@ class ActionContext:
 
     async def load_zone(self) -> ZoneInfo:
         """The person's time zone, or the gateway's."""
-        return await people.load_zone(self.tx, self.person, self.deps.time_zone)
+        return await people.load_zone(self.tx, self.person, self.deps.settings.time_zone)
 
     async def record_audit(
         self, action: str, subject: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None

@@ -79,7 +79,7 @@ class MessageTurns:
             await follow_location(self._database, self._deps, coordinates, owner, now=self._clock())
         identity = None
         if lane.is_group or lane.is_guest:
-            identity = self._deps.groups.get_identity(lane.chat)
+            identity = self._deps.groups.directory.get_identity(lane.chat)
         if lane.is_guest and not first.item.has_turn:
             await self._begin_guest_conversation(first, lane)
         messages = self._attachment_loader.mark_unusable(
@@ -89,13 +89,15 @@ class MessageTurns:
         if any(message.needs_fetch for message in messages):
             request = self._build_request(updates, messages, lane, translate, speaker)
             complete = partial(self._complete_request, updates, messages, request)
-            await self._deps.quota_gate.run(request, complete)
+            await self._deps.turns.quota_gate.run(request, complete)
             return
         refusal = explain_refusal(messages, translate)
         if refusal and not await self._has_decided_attachments(first.item):
             await self._refuse(updates, refusal)
             return
-        await self._deps.quota_gate.run(self._build_request(updates, messages, lane, translate, speaker))
+        await self._deps.turns.quota_gate.run(
+            self._build_request(updates, messages, lane, translate, speaker)
+        )
 
     def _build_request(
         self,
@@ -165,7 +167,7 @@ class MessageTurns:
 
     async def _begin_guest_conversation(self, update: ParsedUpdate, lane: Lane) -> None:
         """Begin a conversation, unless this goes on from the assistant's last answer by replying to it."""
-        identity = self._deps.groups.get_identity(lane.chat)
+        identity = self._deps.groups.directory.get_identity(lane.chat)
         if is_reply_to(update.item.body["message"], identity.id):
             return
         async with self._database.transaction(durable=False) as tx:

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from bot.agent import history
 from bot.chat.access import Access
-from bot.chat.actions import TurnService
 from bot.db.conversations import conversations, turns
 from bot.db.conversations.turns import NewTurn, TurnEnd
 from bot.db.engine import Database
@@ -130,6 +130,16 @@ class _Margin:
     turns: int
     day: str
     until: float
+
+
+class TurnService(Protocol):
+    """Runs the turns that answer messages."""
+
+    async def run(self, request: TurnRequest, complete: RequestCompleter | None = None) -> None:
+        """Answer the request and mark its items done.
+
+        `complete` adds what has to be fetched first; it returns None if it answered by itself.
+        """
 
 
 class QuotaGate:

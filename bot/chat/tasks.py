@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from bot.chat.access import ACCESS_LOST, Access, find_role
-from bot.chat.actions import TurnService
 from bot.chat.group_directory import GroupDirectory
+from bot.chat.quota import TurnService
 from bot.chat.reminders import format_lateness
 from bot.db.conversations import attachments, turns
 from bot.db.engine import Database

@@ -85,7 +85,7 @@ class UpdateRunner:
         self._parser = UpdateParser(database, deps.notices, clock=clock)
         self._on_answered = on_answered
         self._clock = clock
-        self._early_messages = EarlyGroupMessages(database, deps.groups, clock=clock)
+        self._early_messages = EarlyGroupMessages(database, deps.groups.directory, clock=clock)
         # Telegram is asked in between: neither a removal nor the first question may be overtaken.
         self._group_lock = asyncio.Lock()
 
@@ -142,10 +142,7 @@ class UpdateRunner:
             return True
         if update.item.shape != "unaddressed":
             return False
-        if self._deps.unaddressed_messages is None:
-            await self._run_action([update], None, do_nothing, "")
-        else:
-            await self._deps.unaddressed_messages.handle(update, may_ask=role is not None)
+        await self._deps.groups.unaddressed_messages.handle(update, may_ask=role is not None)
         return True
 
     async def _act(self, updates: Sequence[ParsedUpdate], role: RoleOrBlocked | None) -> None:
@@ -163,7 +160,7 @@ class UpdateRunner:
         is_guest = update.item.shape == "guest"
         if is_guest or update.chat_type not in GROUP_TYPES or update.lane is None:
             return self._deps.access.get_role(update.person)
-        return find_role(self._deps.access, self._deps.groups, update.person, update.lane)
+        return find_role(self._deps.access, self._deps.groups.directory, update.person, update.lane)
 
     async def _moderates(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> bool:
         """Whether the sender may stop what others asked, instruct and delete the chat; in private always.
@@ -175,21 +172,21 @@ class UpdateRunner:
             return True
         if role is None or update.lane is None or update.person is None or not _needs_moderator(update):
             return False
-        return await self._deps.is_chat_administrator(update.lane.chat, update.person)
+        return await self._deps.groups.administrators.is_administrator(update.lane.chat, update.person)
 
     async def _taps_for_group(self, update: ParsedUpdate) -> bool:
         """Whether an administrator of a group taps a button there: they may have asked as the group."""
         if update.tap is None or update.lane is None:
             return False
-        is_let_in = self._deps.groups.find_open(update.lane.chat) is not None
+        is_let_in = self._deps.groups.directory.find_open(update.lane.chat) is not None
         return is_let_in and await self._moderates(update, "member")
 
     async def _answer_guest_query(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> None:
         """Answer what somebody asks in a chat of others; whom the bot does not know hears nothing at all."""
         if role is None:
             await self._run_action([update], None, do_nothing, "")
-        elif self._deps.guest_queries is not None:
-            await self._deps.guest_queries.answer(update, self._get_translator(update, role))
+        else:
+            await self._deps.groups.guest_queries.answer(update, self._get_translator(update, role))
 
     async def _let_in_by_codes(self, updates: Sequence[ParsedUpdate]) -> list[ParsedUpdate]:
         """Let in the strangers whose codes an admin has pasted; returns the other updates."""
@@ -214,7 +211,7 @@ class UpdateRunner:
         _, args = registry.parse_command(_get_text(update.message))
         async with self._database.read_transaction() as tx:
             return await consent.can_answer_deep(
-                tx, update.item, self._deps.fallback_endpoint, lane.chat, args
+                tx, update.item, self._deps.turns.fallback_endpoint, lane.chat, args
             )
 
     async def _run_turn(
@@ -260,10 +257,10 @@ class UpdateRunner:
             return None
         if update.membership is not None:
             was_added = not update.membership.was_present
-            return await self._deps.find_group_sight(update.lane.chat, was_added=was_added)
-        if self._deps.groups.find(update.lane.chat) is not None:
+            return await self._deps.groups.sight.find(update.lane.chat, was_added=was_added)
+        if self._deps.groups.directory.find(update.lane.chat) is not None:
             return None
-        return await self._deps.find_group_sight(update.lane.chat)
+        return await self._deps.groups.sight.find(update.lane.chat)
 
     def _choose_action(
         self, update: ParsedUpdate, role: RoleOrBlocked | None, *, sees_all: bool | None
@@ -273,7 +270,7 @@ class UpdateRunner:
         `sees_all`: what `_find_sight` says.
         """
         if update.chat_type in GROUP_TYPES and update.lane is not None:
-            action = groups.choose_group_action(update, role, self._deps.groups, sees_all=sees_all)
+            action = groups.choose_group_action(update, role, self._deps.groups.directory, sees_all=sees_all)
             if action is not None:
                 return action, ""
         elif update.chat_type != "private" or update.person is None:
@@ -356,7 +353,7 @@ class UpdateRunner:
             callback()
         if result.changes_tools:
             with contextlib.suppress(StoreUnavailable):  # it is noticed a little later
-                await self._deps.reload_tools()
+                await self._deps.tools.registry.refresh()
         await self._make_best_effort_calls(first, result)
         return result.goes_on
 

@@ -243,7 +243,7 @@ async def test_a_muted_bot_knows_that_it_cannot_send(in_group: UpdateHarness):
     group = in_group.groups.find_open(CHAT)
     assert group is not None
     assert not group.can_send
-    in_group.sees_all = True
+    in_group.group_sight.sees_all = True
     rights = dict.fromkeys(list_rights(ChatMemberAdministrator), False)
     await change_membership(in_group, "administrator", by=ADMIN, old="member", chat=FAMILY, **rights)
     group = in_group.groups.find_open(CHAT)

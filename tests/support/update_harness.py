@@ -14,8 +14,10 @@ from telegram.error import NetworkError
 
 from bot.attachments.reader import AttachmentReader
 from bot.chat.access import Access, AccessMode
-from bot.chat.actions import ActionDependencies
+from bot.chat.actions import ActionDependencies, GroupParts, OwnerSettings, ToolParts, TurnParts
 from bot.chat.commands.registry import build_group_menu, build_menu
+from bot.chat.guest_queries import GuestQueries
+from bot.chat.quota import QuotaGate
 from bot.chat.reminders import ReminderRunner
 from bot.chat.unaddressed_messages import UnaddressedMessages
 from bot.chat.updates import UpdateRunner
@@ -34,10 +36,14 @@ from bot.domain import Lane, Message, ToolCall, ToolResult
 from bot.errors import AttachmentUnusable
 from bot.jobs.user_jobs import JobLimits, UserJobs
 from bot.llm.address_question import GroupMessage
+from bot.maintenance.retention import RetentionPolicy
 from bot.telegram.best_effort_calls import BestEffortCalls
+from bot.telegram.client import TelegramClient
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.downloads import FILE_GONE, FileDownloader
 from bot.telegram.incoming.envelope import read_envelope
+from bot.tool_registry.registry import ToolRegistry
+from bot.tool_registry.sign_in_flows import SignInFlows, SignInRequest
 from bot.translations.translator import Translatable
 from bot.turns.address_judge import AddressJudge
 from bot.turns.approvals import ApprovalDependencies, Approvals
@@ -49,8 +55,10 @@ from bot.turns.tool_questions import ToolQuestions
 from bot.turns.turn_request import TurnRequest
 from tests.support.commits import CommitRecord
 from tests.support.groups import build_directory
+from tools.base import ToolError
 from tools.builtin.clock import clock
 from tools.builtin.notes import recall
+from tools.mcp.sign_in import SignIn
 
 ADMIN = 1
 ANNA = 5
@@ -81,6 +89,9 @@ class FakeTurnService:
                 inbox_table.update().where(inbox_table.c.id.in_(ids)).values(turn=len(self.requests))
             )
             await inbox.mark_done(tx, ids, now=0.0)
+
+    def clear_cache(self) -> None:
+        """Nothing was read."""
 
     def stop(self, lane: Lane, before: int | None = None) -> bool:
         self.stops.append((lane, before))
@@ -122,6 +133,33 @@ class FakeBot:
 
     def calls_of(self, method: str) -> list[dict[str, Any]]:
         return [arguments for name, arguments in self.calls if name == method]
+
+
+class SeenToolRegistry(ToolRegistry):
+    """Has the tools that it was given, whatever is registered."""
+
+    async def refresh(self) -> None:
+        """Load nothing: sources of these tests have no document."""
+
+
+@dataclass
+class FakeAdministrators:
+    """Administers every group: who is among these people, and each group itself."""
+
+    people: set[int]
+
+    async def is_administrator(self, chat: int, person: int) -> bool:
+        return person == chat or person in self.people
+
+
+@dataclass
+class FakeSight:
+    """Sees in groups what it is told to."""
+
+    sees_all: bool | None = False
+
+    async def find(self, chat: int, *, was_added: bool = False) -> bool | None:
+        return self.sees_all
 
 
 @dataclass
@@ -172,8 +210,8 @@ class UpdateHarness:
         self.turns = FakeTurnService(database)
         self.access = Access(mode, configured_admins)
         self.groups = build_directory()
-        self.chat_administrators: set[int] = set()
-        self.sees_all: bool | None = False
+        self.administrators = FakeAdministrators(set())
+        self.group_sight = FakeSight()
         self.address_judge = ScriptedAddressJudge()
         self.has_quota = True
         self.commits = CommitRecord()
@@ -187,38 +225,56 @@ class UpdateHarness:
             database, self._approval_dependencies(), timeout_seconds=900, clock=lambda: self.now
         )
         self.tool_questions = ToolQuestions(database, self._notify_admins)
+        self.builtin_tools = {tool.name: tool for tool in (clock, recall)}
         self.deps = ActionDependencies(
             access=self.access,
-            groups=self.groups,
             notices=AdminNotices(configured_admins),
-            turns=self.turns,
-            quota_gate=self.turns,
-            best_effort_calls=best_effort_calls,
-            is_repeatable=lambda tool: tool == "clock",
-            bot_name="canvas_bot",
-            default_thinking="auto",
-            load_prompt_breakdown=self._load_prompt_breakdown,
-            approvals=self.approvals,
-            user_jobs=self.user_jobs,
-            fallback_endpoint=fallback_endpoint,
-            is_chat_administrator=self._is_chat_administrator,
-            find_group_sight=self._find_group_sight,
-            unaddressed_messages=UnaddressedMessages(
-                database,
+            groups=GroupParts(
                 self.groups,
-                cast(AddressJudge, self.address_judge),
-                has_quota=self._has_quota,
-                clock=lambda: self.now,
+                self.administrators,
+                self.group_sight,
+                UnaddressedMessages(
+                    database,
+                    self.groups,
+                    cast(AddressJudge, self.address_judge),
+                    has_quota=self._has_quota,
+                    clock=lambda: self.now,
+                ),
+                GuestQueries(database, TelegramClient(cast(Bot, self.bot))),
             ),
-            builtin_tools={tool.name: tool for tool in (clock, recall)},
-            tool_questions=self.tool_questions,
+            turns=TurnParts(
+                self.turns,
+                cast(QuotaGate, self.turns),
+                self.approvals,
+                self.tool_questions,
+                fallback_endpoint,
+                "auto",
+                self._load_prompt_breakdown,
+            ),
+            tools=ToolParts(
+                SeenToolRegistry(
+                    database,
+                    self.builtin_tools.values(),
+                    lambda person: self.access.get_role(person) == "admin",
+                ),
+                self.builtin_tools,
+                SignInFlows(frozenset(), "http://127.0.0.1/signed-in", self._end_sign_in),
+                None,
+            ),
+            user_jobs=self.user_jobs,
+            settings=OwnerSettings("canvas_bot", None, "UTC", None, False, RetentionPolicy(None, None)),
+            best_effort_calls=best_effort_calls,
         )
         self.downloader = FakeFileDownloader()
         attachment_loader = AttachmentLoader(
             cast(FileDownloader, self.downloader), AttachmentReader(), None, max_images=2, max_text_bytes=8000
         )
         self.update_runner = UpdateRunner(
-            database, self.deps, attachment_loader, max_waiting=3, clock=lambda: self.now
+            database,
+            self.deps,
+            attachment_loader,
+            max_waiting=3,
+            clock=lambda: self.now,
         )
         self.reminder_runner = ReminderRunner(
             database, self.access, self.groups, self.user_jobs, clock=lambda: self.now
@@ -233,14 +289,10 @@ class UpdateHarness:
             on_turn_ended=self.ended_items.append,
         )
 
-    async def _is_chat_administrator(self, chat: int, person: int) -> bool:
-        return person == chat or person in self.chat_administrators
-
     async def _has_quota(self, person: int, lane: Lane) -> bool:
         return self.has_quota
 
-    async def _find_group_sight(self, chat: int, *, was_added: bool = False) -> bool | None:
-        return self.sees_all
+    async def _end_sign_in(self, request: SignInRequest, outcome: SignIn | ToolError) -> None: ...
 
     async def _load_prompt_breakdown(self, tx: Transaction, lane: Lane) -> PromptBreakdown:
         return self.prompt_breakdown

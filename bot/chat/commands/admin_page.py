@@ -21,7 +21,7 @@ async def handle_admin(context: ActionContext) -> ActionResult:
         return await _end_sessions(context)
     if context.args:
         return reply_hint(context.translate(_HOW_TO))
-    page_url = context.deps.admin_page_url
+    page_url = context.deps.settings.admin_page_url
     if page_url is None:
         return reply_hint(context.translate(_PAGE_OFF))
     token = await page_sessions.insert_link(context.tx, context.person, now=context.now)

@@ -30,7 +30,7 @@ async def handle_answer_button(context: ActionContext) -> ActionResult:
     answerer = (context.person, context.name)
     if question is not None and question.who == "asker" and context.speaks_for(question.asker):
         answerer = (question.asker, context.name)
-    toast = await context.deps.approvals.answer(
+    toast = await context.deps.turns.approvals.answer(
         context.tx, int(question_id), cast(ApprovalAnswer, answer), answerer, now=context.now
     )
     return ActionResult(toast=toast)
@@ -62,7 +62,7 @@ async def _record_revocation(context: ActionContext, allowance: Allowance) -> No
     before = {
         "tool": allowance.tool,
         "allowed": describe_binding(ENGLISH, allowance.binding),
-        "until": format_moment(ENGLISH, allowance.until, ZoneInfo(context.deps.time_zone)),
+        "until": format_moment(ENGLISH, allowance.until, ZoneInfo(context.deps.settings.time_zone)),
     }
     await context.record_audit("took back what was allowed", f"person {allowance.person}", before, None)
 
@@ -110,7 +110,9 @@ def _get_person_filter(context: ActionContext) -> int | None:
 
 
 def _can_see(context: ActionContext, question: ApprovalQuestion) -> bool:
-    return question.asker == context.person or context.deps.approvals.can_answer(question, context.person)
+    return question.asker == context.person or context.deps.turns.approvals.can_answer(
+        question, context.person
+    )
 
 
 async def _load_names(context: ActionContext, persons: set[int]) -> dict[int, str]:

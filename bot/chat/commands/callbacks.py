@@ -109,7 +109,7 @@ async def _stop_turn(context: ActionContext, item: int) -> ActionResult:
     if not is_running:
         # A due task was parked: what runs in its lane is another turn.
         return ActionResult(toast=context.translate("Stopped."))
-    cut = partial(context.deps.turns.stop, context.lane, context.item.id)
+    cut = partial(context.deps.turns.control.stop, context.lane, context.item.id)
     return ActionResult(toast=context.translate("Stopped."), after_commit=(cut,))
 
 
@@ -136,7 +136,7 @@ async def _drop_waiting(context: ActionContext, item: int) -> ActionResult:
         line = context.translate("Dropped.")
     else:
         line = context.translate("Nothing is waiting any more.")
-    cut = partial(context.deps.turns.stop, context.lane, (stopped.last_item or item) + 1)
+    cut = partial(context.deps.turns.control.stop, context.lane, (stopped.last_item or item) + 1)
     return ActionResult(toast=line, replacement=Part(line), after_commit=(cut,))
 
 

@@ -62,7 +62,7 @@ async def can_answer_deep(
 
 async def handle_deep(context: ActionContext) -> ActionResult:
     """A /deep that cannot be answered yet: says why, or asks the chat."""
-    fallback = context.deps.fallback_endpoint
+    fallback = context.deps.turns.fallback_endpoint
     if fallback is None:
         return reply_text(context.translate(NO_FALLBACK))
     if not context.args:
@@ -85,7 +85,7 @@ async def handle_deep(context: ActionContext) -> ActionResult:
 
 async def handle_consent(context: ActionContext) -> ActionResult:
     """/consent: what may go to the second endpoint, with buttons to change it."""
-    fallback = context.deps.fallback_endpoint
+    fallback = context.deps.turns.fallback_endpoint
     if fallback is None:
         return reply_text(context.translate(NO_FALLBACK))
     if not fallback.is_external:
@@ -104,7 +104,7 @@ async def handle_consent_button(context: ActionContext) -> ActionResult:
     `context.args` is an answer or a toggle such as `files:off`, an item (0: none) and the hash of the host,
     by colons. A toggle names the state it sets, so that a second tap does not undo the first.
     """
-    fallback = context.deps.fallback_endpoint
+    fallback = context.deps.turns.fallback_endpoint
     choice, item, host_hash = ["", "", *context.args.rsplit(":", 2)][-3:]
     if fallback is None or host_hash != hash_host(fallback.host) or not _NUMBER.fullmatch(item):
         return expire_button(context)
@@ -136,7 +136,7 @@ async def _apply_answer(
     return ActionResult(
         toast=toast,
         replacement=Part(text),
-        after_commit=(partial(context.deps.turns.wake, context.lane),),
+        after_commit=(partial(context.deps.turns.control.wake, context.lane),),
     )
 
 

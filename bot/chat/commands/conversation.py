@@ -49,7 +49,7 @@ async def handle_new_button(context: ActionContext) -> ActionResult:
 
 async def _start_conversation(context: ActionContext) -> ActionResult:
     parked_turns = await parked_items.list_parked_turns(context.tx, context.lane, before=context.item.id)
-    await context.deps.approvals.stop_turns(context.tx, parked_turns, now=context.now)
+    await context.deps.turns.approvals.stop_turns(context.tx, parked_turns, now=context.now)
     await conversations.start_new(context.tx, context.lane)
     return reply_text(
         context.translate("New conversation. I no longer see what was said before; your notes are kept.")
@@ -71,10 +71,10 @@ async def handle_stop(context: ActionContext) -> ActionResult:
     if stopped.was_late:
         return reply_text(context.translate(STOP_CAME_LATE))
     if stopped.parked:
-        await context.deps.approvals.stop_turns(context.tx, stopped.parked, now=context.now)
+        await context.deps.turns.approvals.stop_turns(context.tx, stopped.parked, now=context.now)
         return ActionResult()
     if stopped.running:
-        stop_turn = partial(context.deps.turns.stop, context.lane, context.item.id)
+        stop_turn = partial(context.deps.turns.control.stop, context.lane, context.item.id)
         return ActionResult(parts=_offer_to_drop(context, stopped.waiting), after_commit=(stop_turn,))
     if stopped.dropped:
         return reply_text(

@@ -99,7 +99,9 @@ async def _answer_again(
     """Put a new turn with the same messages in the place of the old one and of all that came after it."""
     tx = context.tx
     removed = (branch.turn, *branch.later_turns)
-    callbacks = await context.deps.approvals.end_turns(tx, removed, reason=MESSAGE_EDITED, now=context.now)
+    callbacks = await context.deps.turns.approvals.end_turns(
+        tx, removed, reason=MESSAGE_EDITED, now=context.now
+    )
     await branches.replace_turns(tx, context.lane, branch)
     in_place = not branch.later_turns and await _can_edit_answer(context, branch)
     assert stored.turn is not None
@@ -157,7 +159,7 @@ async def _build_card(context: ActionContext, branch: Branch, sent_at: float) ->
 
 
 def _list_not_repeatable(context: ActionContext, branch: Branch) -> list[str]:
-    return [tool for tool in branch.ran_tools if not context.deps.is_repeatable(tool)]
+    return [tool for tool in branch.ran_tools if not context.deps.tools.is_repeatable(tool)]
 
 
 def _list_made(translate: Translator, made: MadeThere) -> Iterator[str]:

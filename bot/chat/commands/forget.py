@@ -38,9 +38,9 @@ async def handle_forget(context: ActionContext) -> ActionResult:
     if not context.moderates:
         return reply_text(translate(FORGET_REFUSAL))
     backup_notice = translate(NO_BACKUP_NOTICE)
-    if context.deps.is_database_on_server:
+    if context.deps.settings.is_database_on_server:
         backup_notice = translate(SERVER_NOTICE)
-    until = context.deps.backups_kept_until()
+    until = context.deps.settings.retention.find_copies_expiry()
     if until is not None:
         zone = await context.load_zone()
         backup_notice = translate(BACKUP_NOTICE, day=format_day(translate, until, zone))
@@ -73,7 +73,9 @@ async def handle_forget_button(context: ActionContext) -> ActionResult:
         await jobs.remove_all(context.tx, context.person)
     lanes = await retention.list_lanes(context.tx, context.lane.chat)
     for lane in lanes:
-        await context.deps.approvals.forget_lane(context.tx, lane, before=context.item.id, now=context.now)
+        await context.deps.turns.approvals.forget_lane(
+            context.tx, lane, before=context.item.id, now=context.now
+        )
         await stop_requests.stop(context.tx, lane, before=context.item.id, now=context.now)
         await retention.drop_waiting(context.tx, lane, before=context.item.id, now=context.now)
         body = {
@@ -86,5 +88,5 @@ async def handle_forget_button(context: ActionContext) -> ActionResult:
     return ActionResult(
         toast=context.translate("I'm forgetting this chat."),
         replacement=Part(context.translate("I'm forgetting this chat.")),
-        after_commit=tuple(partial(context.deps.turns.stop, lane, context.item.id) for lane in lanes),
+        after_commit=tuple(partial(context.deps.turns.control.stop, lane, context.item.id) for lane in lanes),
     )

@@ -79,7 +79,7 @@ async def handle_group_button(context: ActionContext) -> ActionResult:
     match = _BUTTON.fullmatch(context.args)
     if match is None:
         return await groups.handle_card_button(context)
-    group = context.deps.groups.find(int(match[2]))
+    group = context.deps.groups.directory.find(int(match[2]))
     if group is None or group.state != "in":
         return ActionResult(
             toast=context.translate("I'm not in this group."), replacement=_build_list(context)
@@ -89,7 +89,7 @@ async def handle_group_button(context: ActionContext) -> ActionResult:
 
 def _build_list(context: ActionContext) -> Part:
     translate = context.translate
-    present = context.deps.groups.list_present()
+    present = context.deps.groups.directory.list_present()
     if not present:
         return build_part(translate(NO_GROUPS))
     lines = [translate("Groups:"), *(_format_line(translate, group) for group in present[:MAX_LISTED])]
@@ -119,9 +119,8 @@ def _format_line(translate: Translator, group: Group) -> str:
 
 async def _show_card(context: ActionContext, group: Group) -> ActionResult:
     """Show the card, and find out meanwhile whether the endpoint can judge messages."""
-    unaddressed = context.deps.unaddressed_messages
-    calls = () if unaddressed is None else (unaddressed.judge.learn_support,)
-    return ActionResult(replacement=await _build_card(context, group), best_effort_calls=calls)
+    learn_support = context.deps.groups.unaddressed_messages.judge.learn_support
+    return ActionResult(replacement=await _build_card(context, group), best_effort_calls=(learn_support,))
 
 
 async def _build_card(context: ActionContext, group: Group) -> Part:
@@ -215,12 +214,12 @@ async def _stop_reading_along(context: ActionContext, group: Group) -> ActionRes
 async def _judge_messages(context: ActionContext, group: Group) -> ActionResult:
     """Have messages judged that name nobody, if the endpoint can do that, and say so in the group."""
     translate = context.translate
-    unaddressed = context.deps.unaddressed_messages
-    if unaddressed is None or unaddressed.judge.is_supported is False:
+    judge = context.deps.groups.unaddressed_messages.judge
+    if judge.is_supported is False:
         return ActionResult(toast=translate("Your model server can't do that: canvasgram check says why."))
-    if unaddressed.judge.is_supported is None:
+    if judge.is_supported is None:
         toast = translate("I'm asking the model server whether it can do that. Tap again in a moment.")
-        return ActionResult(toast=toast, best_effort_calls=(unaddressed.judge.learn_support,))
+        return ActionResult(toast=toast, best_effort_calls=(judge.learn_support,))
     changed = await _change_group(context, group, replace(group, judges=True))
     if group.judges:
         return changed
@@ -274,7 +273,7 @@ async def _set_name(context: ActionContext, group: Group, value: str) -> ActionR
 
 def _find_group(context: ActionContext, title_or_chat: str) -> Group | None:
     """Return the one group of this title or number; None if there is none, or several."""
-    present = [group for group in context.deps.groups.list_present() if group.state == "in"]
+    present = [group for group in context.deps.groups.directory.list_present() if group.state == "in"]
     wanted = title_or_chat.casefold()
     matching = [group for group in present if wanted in {str(group.chat), group.title.casefold()}]
     return matching[0] if len(matching) == 1 else None

@@ -46,7 +46,7 @@ class GroupChanges:
         return AdminChange(defer("I've left “{title}”.", title=group.title), after_commit, (leave_chat,))
 
     def _find_present(self, chat: int) -> Group:
-        group = self._deps.groups.find(chat)
+        group = self._deps.groups.directory.find(chat)
         if group is None or group.state == "left":
             raise ChangeRefused("I'm not in this group.")
         return group
@@ -65,17 +65,17 @@ class GroupChanges:
             await audit.record(tx, actor, "let in", f"group {group.chat}", change=change, now=now)
         await groups.put(tx, admitted)
         is_open = self._deps.access.mode == "open"
-        introduction = build_part(_introduce(translate, self._deps.bot_name, group, is_open=is_open))
+        introduction = build_part(_introduce(translate, self._deps.settings.bot_name, group, is_open=is_open))
         await outbox.add(tx, item=None, lane=Lane(group.chat), parts=(introduction,), now=now)
-        return (partial(self._deps.groups.remember, admitted),)
+        return (partial(self._deps.groups.directory.remember, admitted),)
 
     async def end(self, tx: Transaction, group: Group, *, now: float) -> tuple[Callable[[], object], ...]:
         """End what goes on for a group where the bot is no more; returns what is called after the commit."""
         left = replace(group, state="left", since=now)
         await groups.put(tx, left)
         lanes = await groups.end_work(tx, group.chat, now=now)
-        stops = (partial(self._deps.turns.stop, lane) for lane in lanes)
-        return (partial(self._deps.groups.remember, left), *stops)
+        stops = (partial(self._deps.turns.control.stop, lane) for lane in lanes)
+        return (partial(self._deps.groups.directory.remember, left), *stops)
 
 
 async def describe_decision(tx: Transaction, group: Group) -> DeferredText:

@@ -77,7 +77,7 @@ async def handle_membership(
     """Note that the bot was added to a group, made an administrator, muted, or removed."""
     change = update.membership
     assert change is not None
-    known = context.deps.groups.find(change.chat)
+    known = context.deps.groups.directory.find(change.chat)
     if not change.is_present:
         return await _note_removal(context, known)
     title = change.chat_title or str(change.chat)
@@ -119,7 +119,7 @@ async def handle_card_button(context: ActionContext) -> ActionResult:
     An admin who taps after another one sees what that one did.
     """
     match = _BUTTON.fullmatch(context.args)
-    group = context.deps.groups.find(int(match[2])) if match else None
+    group = context.deps.groups.directory.find(int(match[2])) if match else None
     if match is None or group is None:
         return expire_button(context)
     if group.state != "asked":
@@ -230,11 +230,11 @@ async def _note_removal(context: ActionContext, group: Group | None) -> ActionRe
 async def _move_group(old_chat: int, new_chat: int, context: ActionContext) -> ActionResult:
     """Note that a group has become a supergroup: all that was kept of it is kept under the new number."""
     await groups.move(context.tx, old_chat, new_chat)
-    follow = partial(context.deps.groups.move, old_chat, new_chat)
+    follow = partial(context.deps.groups.directory.move, old_chat, new_chat)
     return ActionResult(after_commit=(follow,), changes_tools=True)  # its grants, too
 
 
 async def store_group(context: ActionContext, group: Group) -> ActionResult:
     """Store a group, and note it in memory once that is committed."""
     await groups.put(context.tx, group)
-    return ActionResult(after_commit=(partial(context.deps.groups.remember, group),))
+    return ActionResult(after_commit=(partial(context.deps.groups.directory.remember, group),))

@@ -208,7 +208,7 @@ def _format_line(context: ActionContext, job: Job, zone: str) -> str:
     elif job.next_due is not None:
         when = formatting.format_near_time(context.translate, job.next_due, zone, context.now)
     repeat = " 🔁" if job.rule else ""
-    group = job.lane and context.group_chat is None and context.deps.groups.find(job.lane.chat)
+    group = job.lane and context.group_chat is None and context.deps.groups.directory.find(job.lane.chat)
     place = f" · {shorten_text(group.title, MAX_LINE_CHARS)}" if group else ""
     return f"{get_mark(job.kind)} {shorten_text(job.text, MAX_LINE_CHARS)} · {when}{repeat}{place}"
 

@@ -34,14 +34,16 @@ async def handle_limits(context: ActionContext) -> ActionResult:
 
 
 async def _show_current(context: ActionContext) -> ActionResult:
-    limit = await load_limit(context.tx, context.person, context.role, context.deps.canvases_per_day)
-    usage = await load_quota_usage(context.tx, context.person, limit, context.deps.time_zone, now=context.now)
+    limit = await load_limit(context.tx, context.person, context.role, context.deps.settings.canvases_per_day)
+    usage = await load_quota_usage(
+        context.tx, context.person, limit, context.deps.settings.time_zone, now=context.now
+    )
     if context.role != "admin":
         return reply_text(_format_usage(context.translate, usage))
     rules = await limits.list_rules(context.tx)
     everybody = next((rule for rule in rules if rule.person == EVERYBODY), None)
     if everybody is None:
-        everybody = QuotaRule(EVERYBODY, context.deps.canvases_per_day)
+        everybody = QuotaRule(EVERYBODY, context.deps.settings.canvases_per_day)
     personal = [
         _format_rule(context.translate, await _load_name(context, rule.person), rule)
         for rule in rules
@@ -88,7 +90,7 @@ async def set_limit(context: ActionContext, person: int, value: str) -> ActionRe
     confirmation = build_part(
         f"{_format_rule(context.translate, await _load_name(context, person), effective)}."
     )
-    return ActionResult(parts=(confirmation,), after_commit=(context.deps.on_limits_changed,))
+    return ActionResult(parts=(confirmation,), after_commit=(context.deps.turns.quota_gate.clear_cache,))
 
 
 async def _find_default(context: ActionContext, person: int) -> QuotaRule:
@@ -96,13 +98,13 @@ async def _find_default(context: ActionContext, person: int) -> QuotaRule:
     if person < 0 or person in context.deps.access.list_admins():
         return QuotaRule(person, None)
     _, everybody = await limits.find_rules(context.tx, person)
-    return everybody or QuotaRule(person, context.deps.canvases_per_day)
+    return everybody or QuotaRule(person, context.deps.settings.canvases_per_day)
 
 
 async def _load_name(context: ActionContext, person: int) -> str:
     if person == EVERYBODY:
         return context.translate("Every member")
-    group = context.deps.groups.find(person)
+    group = context.deps.groups.directory.find(person)
     if group is not None:
         return f"{group.title} · {person}"
     row = await people.find(context.tx, person)

@@ -44,7 +44,7 @@ async def handle_invite(context: ActionContext) -> ActionResult:
         role = "admin"
         text = translatable("This link lets one person in as an admin, once, within {hours} hours:\n{link}")
     code = await admin_changes.make_invite(context.tx, context.actor, role, now=context.now)
-    link = f"https://t.me/{context.deps.bot_name}?start={code}"
+    link = f"https://t.me/{context.deps.settings.bot_name}?start={code}"
     return reply_text(context.translate(text, hours=LINK_HOURS, link=link))
 
 

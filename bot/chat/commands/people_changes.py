@@ -109,11 +109,12 @@ class PeopleChanges:
         await grants.revoke_all(tx, person_id)
         await secrets.remove_sign_ins_of_person(tx, person_id)
         await revisions.bump(tx, revisions.TOOLS)
-        callbacks = await self._deps.approvals.end_for_person(tx, person_id, reason=ACCESS_LOST, now=now)
-        stops = (partial(self._deps.turns.stop, lane) for lane in lanes)
-        ends = [partial(self._deps.end_programs, person_id)]
-        if self._deps.sign_ins is not None:
-            ends.append(partial(self._deps.sign_ins.end, person_id))
+        callbacks = await self._deps.turns.approvals.end_for_person(
+            tx, person_id, reason=ACCESS_LOST, now=now
+        )
+        stops = (partial(self._deps.turns.control.stop, lane) for lane in lanes)
+        tools = self._deps.tools
+        ends = (partial(tools.registry.end_person, person_id), partial(tools.sign_ins.end, person_id))
         return (*stops, *callbacks, *ends)
 
 

@@ -153,7 +153,7 @@ async def reply_privately_only(context: ActionContext) -> ActionResult:
         context.translate(
             "Write that to me alone: {command} is for our private chat, @{name}.",
             command=f"/{context.args}",
-            name=context.deps.bot_name,
+            name=context.deps.settings.bot_name,
         )
     )
 
@@ -173,16 +173,18 @@ async def handle_start(context: ActionContext) -> ActionResult:
 async def handle_help(context: ActionContext) -> ActionResult:
     translate = context.translate
     if context.is_group:
-        chat_group = context.deps.groups.find(context.lane.chat)
+        chat_group = context.deps.groups.directory.find(context.lane.chat)
         hears_all = chat_group.hears_all if chat_group else None
-        greeting = group_changes.build_greeting(translate, context.deps.bot_name, hears_all=hears_all)
+        greeting = group_changes.build_greeting(
+            translate, context.deps.settings.bot_name, hears_all=hears_all
+        )
         return reply_hint("\n".join([greeting, *_list_group_help(translate)]))
     intro = translate(
         "Just write to me. Send me photos, PDFs and other files, too. I can look things up on web pages, "
         "calculate, keep notes, and remind you of things. For example:"
     )
     paragraphs = ["\n".join([intro, *(f"`{translate(example)}`" for example in HELP_EXAMPLES)])]
-    commands = list_commands(context.role, has_fallback=context.deps.fallback_endpoint is not None)
+    commands = list_commands(context.role, has_fallback=context.deps.turns.fallback_endpoint is not None)
     for group in HELP_GROUPS:
         lines = [_format_command(translate, command) for command in commands if command.group == group]
         if lines:
@@ -197,7 +199,7 @@ def _list_group_help(translate: Translator) -> list[str]:
 
 def _describe_search(context: ActionContext) -> list[str]:
     """What to know of searching the web; where it is off, only admins read how to turn it on."""
-    if SEARCH_TOOL_NAME in context.deps.builtin_tools:
+    if SEARCH_TOOL_NAME in context.deps.tools.builtin:
         return [context.translate("Ask me what's new: I search the web.")]
     if context.role == "admin":
         return [context.translate("I can't search the web yet: set SEARCH_URL or SEARCH_KEY.")]

@@ -109,7 +109,7 @@ async def _try_again(
     context: ActionContext, last_turn: LastTurn, *, with_thinking: bool = False
 ) -> ActionResult:
     """Replace the last turn by a new one, or ask first if it ran what may not simply run again."""
-    not_repeatable = [tool for tool in last_turn.ran_tools if not context.deps.is_repeatable(tool)]
+    not_repeatable = [tool for tool in last_turn.ran_tools if not context.deps.tools.is_repeatable(tool)]
     if not not_repeatable:
         return await _repeat_turn(context, last_turn, with_thinking=with_thinking)
     question = context.translate(

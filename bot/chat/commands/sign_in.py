@@ -35,16 +35,12 @@ async def take_answer(context: ActionContext) -> ActionResult:
     answer = _find_answer(context.args)
     message: dict[str, Any] = context.item.body.get("message") or context.item.body["edited_message"]
     await inbox.forget_body(context.tx, [context.item.id])
-    queued = await write_tool_task(context, "unsay", {"message": message["message_id"]})
-    flows = context.deps.sign_ins
-    if flows is None or answer is None or not flows.is_open(answer, context.person):
-        return ActionResult(
-            parts=(build_part(context.translate(CLOSED_NOTICE)),), after_commit=queued.after_commit
-        )
+    await write_tool_task(context, "unsay", {"message": message["message_id"]})
+    flows = context.deps.tools.sign_ins
+    if answer is None or not flows.is_open(answer, context.person):
+        return ActionResult(parts=(build_part(context.translate(CLOSED_NOTICE)),))
     receive = partial(flows.receive, answer)
-    return ActionResult(
-        parts=(build_part(context.translate(TAKEN_NOTICE)),), after_commit=(receive, *queued.after_commit)
-    )
+    return ActionResult(parts=(build_part(context.translate(TAKEN_NOTICE)),), after_commit=(receive,))
 
 
 async def handle_sign_in_button(context: ActionContext) -> ActionResult:

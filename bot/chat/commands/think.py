@@ -67,7 +67,7 @@ def _parse_mode(text: str) -> ThinkMode | None:
 
 
 def _build_settings_part(context: ActionContext, chat_mode: ThinkMode | None) -> Part:
-    default = context.deps.default_thinking
+    default = context.deps.turns.default_thinking
     translate = context.translate
     default_name = translate(_MODE_NAMES[default])
     if chat_mode is None:

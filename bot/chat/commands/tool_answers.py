@@ -12,8 +12,8 @@ _DATA = re.compile(r"([0-9a-f]{12}):(no|[0-9]{1,2})")
 async def handle_answer_button(context: ActionContext) -> ActionResult:
     """A button of a question; `context.args` is its key and the number of the choice, or `no`."""
     match = _DATA.fullmatch(context.args)
-    questions = context.deps.tool_questions
-    if match is None or questions is None:
+    questions = context.deps.turns.questions
+    if match is None:
         return expire_button(context)
     choice = None if match[2] == "no" else int(match[2])
     answer = questions.find_choice(match[1], choice, context.person)
@@ -29,9 +29,9 @@ async def handle_answer_button(context: ActionContext) -> ActionResult:
 
 async def take_reply(key: str, context: ActionContext) -> ActionResult:
     """A reply to the question with this key; `context.args` is its text."""
-    questions = context.deps.tool_questions
-    question = questions.find_question(key, context.person) if questions else None
-    if questions is None or question is None:
+    questions = context.deps.turns.questions
+    question = questions.find_question(key, context.person)
+    if question is None:
         return reply_text(context.translate("This question is no longer open, so I did not use your reply."))
     if not question.takes_reply:
         return reply_text(context.translate("Please tap one of the buttons."))

@@ -48,7 +48,7 @@ async def handle_tool_button(context: ActionContext) -> ActionResult:
 
 async def build_tool_page(context: ActionContext, page: int) -> Part:
     """Build a page of the list: a line for each tool, with its number as a button."""
-    tools = await load_tool_infos(context.tx, context.deps.builtin_tools)
+    tools = await load_tool_infos(context.tx, context.deps.tools.builtin)
     translate = context.translate
     last_page = max(0, (len(tools) - 1) // TOOLS_PER_PAGE)
     page = min(page, last_page)
@@ -97,12 +97,12 @@ async def build_removal_question(context: ActionContext, name: str) -> Part:
     translate = context.translate
     source = await sources.find(context.tx, name)
     if source is None:
-        tool = await load_tool_info(context.tx, context.deps.builtin_tools, name)
+        tool = await load_tool_info(context.tx, context.deps.tools.builtin, name)
         if not tool.is_removable:
             raise ChangeRefused("{name} cannot be removed alone; it can be disabled.", name=name)
         question = translate("Remove the tool {name}?", name=name)
     else:
-        tools = await load_tool_infos(context.tx, context.deps.builtin_tools)
+        tools = await load_tool_infos(context.tx, context.deps.tools.builtin)
         tool_names = [tool.name for tool in tools if tool.source and tool.source.name == name]
         question = translate.plural(
             "Remove the source {name} with {count} tool? {names}",
@@ -147,7 +147,7 @@ async def _ask_removal(context: ActionContext, payload: str) -> ActionResult:
 
 async def _remove(context: ActionContext, payload: str) -> ActionResult:
     names = [source.name for source in await sources.list_all(context.tx)]
-    names += [tool.name for tool in await load_tool_infos(context.tx, context.deps.builtin_tools)]
+    names += [tool.name for tool in await load_tool_infos(context.tx, context.deps.tools.builtin)]
     name = next((name for name in names if hash_name(name) == payload), None)
     if name is None:
         toast = context.translate("It is gone already.")
@@ -232,7 +232,7 @@ async def _accept_source(context: ActionContext, payload: str) -> ActionResult:
 
 async def _build_card(context: ActionContext, name: str) -> Part:
     """Build a tool's card as one message, cut where it is longer."""
-    tool = await load_tool_info(context.tx, context.deps.builtin_tools, name)
+    tool = await load_tool_info(context.tx, context.deps.tools.builtin, name)
     lines = formatting.format_tool(context.translate, tool, await load_person_names(context))
     text = truncate_text("\n".join(lines))
     return Part(text, buttons=build_card_buttons(context.translate, tool))

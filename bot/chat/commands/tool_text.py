@@ -49,7 +49,7 @@ def hash_name(name: str) -> str:
 
 async def find_tool_by_hash(context: ActionContext, name_hash: str) -> ToolInfo | None:
     """Return the tool that a button is about, if it still exists."""
-    tools = await load_tool_infos(context.tx, context.deps.builtin_tools)
+    tools = await load_tool_infos(context.tx, context.deps.tools.builtin)
     return next((tool for tool in tools if hash_name(tool.name) == name_hash), None)
 
 
@@ -61,4 +61,4 @@ async def load_person_names(context: ActionContext) -> NameLookup:
 
 async def begin_admin_action(context: ActionContext) -> AdminAction:
     """Begin what an admin does with tools in a chat."""
-    return await begin_action(context.tx, context.actor, context.now, context.deps.builtin_tools)
+    return await begin_action(context.tx, context.actor, context.now, context.deps.tools.builtin)

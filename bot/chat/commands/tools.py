@@ -70,13 +70,13 @@ async def _show_tool(context: ActionContext, args: str) -> ActionResult:
     source = await sources.find(context.tx, name)
     if source is not None and source.kind != "endpoint":
         source_info = await load_source_info(
-            context.tx, context.deps.builtin_tools, source, context.deps.program_homes
+            context.tx, context.deps.tools.builtin, source, context.deps.tools.program_homes
         )
         parts = build_parts(list(format_source(context.translate, source_info)))
         if source.kind == "openapi":
             parts += (build_operation_page(context.translate, source, 0),)
         return ActionResult(parts=parts)
-    tool = await load_tool_info(context.tx, context.deps.builtin_tools, name)
+    tool = await load_tool_info(context.tx, context.deps.tools.builtin, name)
     lookup_name = await load_person_names(context)
     show_checked = word.lower() == "checked"
     lines = list(formatting.format_tool(context.translate, tool, lookup_name, show_checked=show_checked))

@@ -125,9 +125,9 @@ async def _format_member_summary(
     translate = context.translate
     lines = [format_answers(translate, last, today, month)]
     holder = context.lane.chat if context.is_group else context.person
-    limit = await load_limit(context.tx, holder, context.role, context.deps.canvases_per_day)
+    limit = await load_limit(context.tx, holder, context.role, context.deps.settings.canvases_per_day)
     if limit is not None:
-        time_zone = context.deps.time_zone
+        time_zone = context.deps.settings.time_zone
         usage = await load_quota_usage(context.tx, holder, limit, time_zone, now=context.now)
         lines.append(translate("About {percent} % of today's allowance used", percent=usage.percent))
     return "\n".join(lines)

@@ -95,7 +95,7 @@ async def test_administrators_of_a_group_answer_what_it_asked_under_its_own_name
     query = {"id": "1", "chat_instance": "1", "data": f"allow:once:{number}", **message}
     toasts = ["Only the person who asked can answer this.", "Allowed once."]
     for administrators, toast in zip((set[int](), {BOB}), toasts, strict=True):
-        harness.chat_administrators = administrators
+        harness.administrators.people = administrators
         await harness.store_updates({"callback_query": query | {"from": build_user(BOB)}})
         await harness.handle_claimed()
         assert harness.bot.calls_of("answer_callback_query")[-1]["text"] == toast

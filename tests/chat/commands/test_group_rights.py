@@ -92,7 +92,7 @@ async def test_whoever_asked_stops_their_own_turn(harness: UpdateHarness):
 async def test_administrators_of_the_group_and_of_the_bot_stop_any_turn(
     harness: UpdateHarness, person: int, by_button: bool
 ):
-    harness.chat_administrators.add(BOB)
+    harness.administrators.people.add(BOB)
     item = await ask(harness, ANNA)
     if by_button:
         assert await tap(harness, f"stop:{item}", person) == ("Stopped.", [])
@@ -136,7 +136,7 @@ async def test_only_administrators_have_a_group_forgotten_with_its_jobs_alone(ha
     [refusal] = await write(harness, "/forget", ANNA)
     assert refusal.text == "Only administrators of this group can have me forget it."
     assert await tap(harness, "forget:yes", ANNA) == (refusal.text, [])
-    harness.chat_administrators.add(BOB)
+    harness.administrators.people.add(BOB)
     [question] = await write(harness, "/forget", BOB)
     await tap(harness, question.buttons["Forget it all"], BOB)
     async with harness.database.read_transaction() as tx:
@@ -285,7 +285,7 @@ async def test_strangers_who_may_speak_change_nothing_for_the_others(open_group:
     assert [sent.text for sent in await write(open_group, "/new", CARL)] == [refusal.text]
     for button in ("think:on", f"note:{note.id}", "again:1", "new:yes"):
         assert await tap(open_group, button, CARL) == (refusal.text, [])
-    open_group.chat_administrators.add(CARL)
+    open_group.administrators.people.add(CARL)
     assert "think before every answer" in (await write(open_group, "/think on", CARL))[0].text
     assert "New conversation" in (await write(open_group, "/new", CARL))[0].text
     assert await tap(open_group, f"note:{note.id}", ANNA) == ("Note 1 is deleted.", [])
@@ -327,7 +327,7 @@ async def test_an_anonymous_administrator_taps_the_buttons_of_what_they_asked(ha
     assert await tap(harness, f"redo:{turn}", BOB) == ("Only who asked can have this answered again.", [])
     assert await tap(harness, f"job:undo:{stored.id}", BOB) == ("This no longer exists.", [])
     assert await tap(harness, f"redo:{turn}", CARL) == ("You have no access to this bot.", [])
-    harness.chat_administrators.add(CARL)  # whom nobody has let in
+    harness.administrators.people.add(CARL)  # whom nobody has let in
     assert await tap(harness, f"redo:{turn}", CARL) == ("Trying again.", [])
     assert await tap(harness, f"job:undo:{stored.id}", CARL) == ("Undone.", [])
 
@@ -362,7 +362,7 @@ async def list_as_the_group(harness: UpdateHarness) -> list[tuple[str, str]]:
 
 
 async def test_an_anonymous_administrator_taps_what_they_are_shown_later(harness: UpdateHarness):
-    harness.chat_administrators.add(CARL)
+    harness.administrators.people.add(CARL)
     refusals = []
     for data, line in await list_as_the_group(harness):
         refusals.append((await tap(harness, data, BOB))[0])
@@ -376,7 +376,7 @@ async def test_an_anonymous_administrator_taps_what_they_are_shown_later(harness
 
 
 async def test_an_anonymous_administrator_answers_what_a_tool_asks_them(harness: UpdateHarness):
-    harness.chat_administrators.add(CARL)
+    harness.administrators.people.add(CARL)
     question = ToolQuestion("shop", "Which colour?", ("red", "blue"))
     async with asyncio.TaskGroup() as tasks:
         asking = tasks.create_task(harness.tool_questions.ask(LANE, CHAT, question))
