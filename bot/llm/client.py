@@ -5,6 +5,8 @@ a thread: soon after the start (`connect`), or by the first call.
 """
 
 import asyncio
+import functools
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -147,6 +149,16 @@ class ModelClient:
 
 
 def _build_connection(config: EndpointConfig) -> "EndpointConnection":
-    from bot.llm.connection import EndpointConnection  # half a second, which no first poll should wait for
+    return _import_connection_class()(config)
 
-    return EndpointConnection(config)
+
+@functools.cache
+def _import_connection_class() -> type["EndpointConnection"]:
+    """Half a second, which no first poll should wait for."""
+    gc.disable()  # what is imported stays: to search it for garbage costs a tenth of that
+    try:
+        from bot.llm.connection import EndpointConnection
+    finally:
+        gc.freeze()
+        gc.enable()
+    return EndpointConnection
