@@ -33,7 +33,7 @@ from bot.usage.reconcile import Reconciliation
 from bot.usage.recorder import UsageRecorder
 from tools.threads import run_in_thread
 
-POLL_HEAD_START_SECONDS = 0.1  # before the import of a large library takes the processor
+HEAD_START_SECONDS = 0.1  # of what waits, before the import of a large library takes the processor
 CALL_CHECKER = "tools.arguments"  # loads jsonschema
 
 log = logging.getLogger(__name__)
@@ -177,9 +177,13 @@ class Gateway:
         await self.cache_warmup.run()
 
     async def _load_late_libraries(self) -> None:
-        """Import what answers need behind the first poll, so that neither that nor a message waits."""
+        """Import what answers need behind the first poll, so that neither that nor a message waits.
+
+        A message that waited for the client is answered before what only tool calls need is imported.
+        """
         if self.replica is None:
             await self.intake.has_begun.wait()
-        await asyncio.sleep(POLL_HEAD_START_SECONDS)
+        await asyncio.sleep(HEAD_START_SECONDS)
         await self.model.connect()
+        await asyncio.sleep(HEAD_START_SECONDS)
         await run_in_thread(importlib.import_module, CALL_CHECKER)
