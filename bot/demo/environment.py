@@ -19,10 +19,12 @@ from bot.demo.web import DemoWeb, serve_web
 from bot.errors import CanvasgramError
 from bot.http_server import serve
 from bot.llm import server_api
+from bot.llm.client import import_connection_class
 from bot.settings import NO_BOT_TOKEN, Settings, build_settings
 from bot.sim.demo_model.showcase import answer_showcase
 from bot.sim.telegram.server import BotApi, SimulatedPerson
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from tools.threads import run_in_thread
 
 PERSON_ID = 1001  # the Telegram user id of the page's visitor
 PERSON_NAME = "Ann"
@@ -169,7 +171,10 @@ async def _run_gateway(settings: Settings, options: RunOptions) -> AsyncIterator
 
 
 async def _wait_until_started(api: BotApi, seconds: float) -> None:
-    """Wait until the gateway polls and has set its menu; then the database is migrated, too."""
+    """Wait until the gateway polls and has set its menu, and answers wait for no import.
+
+    Then the database is migrated, too.
+    """
     try:
         await api.wait_until(lambda: api.calls_of("getUpdates") and api.commands, timeout=seconds)
     except TimeoutError:
@@ -177,6 +182,7 @@ async def _wait_until_started(api: BotApi, seconds: float) -> None:
             f"The gateway did not reach the simulated Telegram within {seconds:g} s. "
             "If this machine has a proxy, let it leave 127.0.0.1 alone: NO_PROXY=127.0.0.1"
         ) from None
+    await run_in_thread(import_connection_class)
 
 
 @contextlib.asynccontextmanager

@@ -149,11 +149,11 @@ class ModelClient:
 
 
 def _build_connection(config: EndpointConfig) -> "EndpointConnection":
-    return _import_connection_class()(config)
+    return import_connection_class()(config)
 
 
 @functools.cache
-def _import_connection_class() -> type["EndpointConnection"]:
+def import_connection_class() -> type["EndpointConnection"]:
     """Half a second, which no first poll should wait for."""
     gc.disable()  # what is imported stays: to search it for garbage costs a tenth of that
     try:

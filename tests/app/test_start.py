@@ -80,6 +80,18 @@ finally:
     print(json.dumps(sorted(sys.modules)), flush=True)
 """
 
+OPEN_DEMO = """
+import asyncio
+from bot.demo.environment import open_demo
+from bot.llm.client import import_connection_class
+
+async def print_imports():
+    async with open_demo():
+        print(import_connection_class.cache_info().currsize, flush=True)
+
+asyncio.run(print_imports())
+"""
+
 
 @dataclass
 class GatewayProcess:
@@ -135,3 +147,11 @@ async def test_what_has_started_and_answered_a_message_has_imported_only_what_th
         modules = await gateway.read_modules()
     assert "openai" in modules
     assert (LATE_LIBRARIES - NEEDED_BY_ANSWERS - NEEDED_BY_JOBS) & modules == frozenset()
+
+
+async def test_a_demo_that_is_open_has_imported_the_client_of_the_model():
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", OPEN_DEMO), cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await process.communicate()
+    assert output == b"1\n"
