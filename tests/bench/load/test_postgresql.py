@@ -25,6 +25,7 @@ LIMITS = {
 }
 
 
+@pytest.mark.usefixtures("forked_bots")
 async def test_both_databases_and_both_kinds_of_chats_are_measured(
     tmp_path: Path, postgresql_server: PostgresServer
 ):
