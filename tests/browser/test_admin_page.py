@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from datetime import time as time_of_day
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.async_api import Page, Request, Route, expect
@@ -40,6 +41,7 @@ DETAIL_PAGES = (  # what no navigation leads to
     "/admin/people/9/let-in",
     f"/admin/people/groups/{GROUP}/leave",
 )
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 OUTAGE = re.compile(r"The gateway does not answer\. What you see is from (\d\d:\d\d:\d\d)\.")
 HIDE = """hidden => {
     Object.defineProperty(document, "hidden", {configurable: true, get: () => hidden});
@@ -65,18 +67,13 @@ async def open_filled_page(tmp_path: Path) -> AsyncIterator[AdminPageHarness]:
             yield harness
 
 
-@pytest.mark.timeout(600)  # two dozen pages, each drawn and checked twice; a busy machine takes minutes
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_every_screen_fits_reads_well_and_complains_of_nothing(
-    visit: Visit, tmp_path: Path, scheme: str
-):
+@pytest.mark.timeout(600)  # two dozen pages, each drawn and checked four times; a busy machine takes minutes
+async def test_every_screen_fits_reads_well_and_complains_of_nothing(visit: Visit, tmp_path: Path):
     left_behind = "failed: {}/admin/now/live"  # a refresh under way when the page is left
     async with (
         open_filled_page(tmp_path) as harness,
         visit(
-            f"{harness.url}/admin/login/none",
-            forgiven=("400", "403", left_behind.format(harness.url)),
-            color_scheme=scheme,
+            f"{harness.url}/admin/login/none", forgiven=("400", "403", left_behind.format(harness.url))
         ) as page,
     ):
         await expect(page.get_by_role("heading")).to_have_text("This link does not work")
@@ -88,18 +85,22 @@ async def test_every_screen_fits_reads_well_and_complains_of_nothing(
                 await link.click()
                 await expect(link).to_have_attribute("aria-current", "page")
                 await expect(page.get_by_text("Adding up …")).to_have_count(0)
-            for width in WIDTHS if screen.title else ():
-                await page.set_viewport_size({"width": width, "height": 900})
-                assert await measure_sideways_scroll(page) == 0, (screen.name, width)
-                assert await list_axe_violations(page) == [], (screen.name, width)
+                await assert_fits_and_reads_well(page, screen.name)
         for path in DETAIL_PAGES:
             await page.goto(f"{harness.url}{path}")
-            for width in WIDTHS:
-                await page.set_viewport_size({"width": width, "height": 900})
-                assert await measure_sideways_scroll(page) == 0, (path, width)
-                assert await list_axe_violations(page) == [], (path, width)
+            await assert_fits_and_reads_well(page, path)
 
         await let_in_by_keyboard(page, harness.url)
+
+
+async def assert_fits_and_reads_well(page: Page, name: str) -> None:
+    """Assert that a page has no sideways scroll and no violation, in each scheme at each width."""
+    for scheme in SCHEMES:
+        await page.emulate_media(color_scheme=scheme)
+        for width in WIDTHS:
+            await page.set_viewport_size({"width": width, "height": 900})
+            assert await measure_sideways_scroll(page) == 0, (name, scheme, width)
+            assert await list_axe_violations(page) == [], (name, scheme, width)
 
 
 async def let_in_by_keyboard(page: Page, url: str) -> None:
