@@ -42,7 +42,7 @@ from bot.db.retry import OutageLog, retry_until_available
 from bot.domain import ItemKind, Runner
 from bot.llm.client import ModelClient
 from bot.llm.typed_reads import TypedReader
-from bot.queue import DeadLetters, Worker, WorkerCallbacks
+from bot.queue import BusyLanes, DeadLetters, Worker, WorkerCallbacks
 from bot.settings import Settings
 from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.bot_rights import ask_rights
@@ -61,6 +61,7 @@ from bot.tool_registry.program_homes import find_homes_folder
 from bot.turns.call_ledger import CallLedger
 from bot.turns.endpoints import ModelEndpoint
 from bot.turns.runner import TurnRunner
+from bot.turns.running_turns import RunningTurns
 from bot.turns.tool_questions import ToolQuestions
 from bot.usage.recorder import UsageRecorder
 from bot.usage.timers import TurnTimers
@@ -110,10 +111,7 @@ async def build(
     process: ProcessContext,
     options: RunOptions,
 ) -> Gateway:
-    """Build the gateway on an open database, a Telegram client that knows its name, and the models.
-
-    The worker is built last, for it needs the runners.
-    """
+    """Build the gateway on an open database, a Telegram client that knows its name, and the models."""
     model, fallback = models
     timers = process.timers
     notices = AdminNotices(settings.admin_ids)
@@ -122,14 +120,12 @@ async def build(
     link = process.replica_link
     holds = find_holds(link)
     await retry_until_available(partial(_abandon_model_calls, database, link))
+    running_turns = RunningTurns(OtherTurns(link) if link else None)
     groups = GroupDirectory(
         bot.id,
         bot.username,
         [command.name for command in COMMANDS],
-        on_moved=(
-            lambda old_chat, new_chat: turns.follow_chat(old_chat, new_chat),
-            lambda old_chat, new_chat: sender.follow_chat(old_chat, new_chat),
-        ),
+        running_turns,
         guest_mode=settings.guest_mode == "on",
     )
     await retry_until_available(partial(groups.load, database))
@@ -139,19 +135,16 @@ async def build(
     )
     usage_recorder = UsageRecorder(database, timers, shutdown_seconds=options.shutdown_seconds, holds=holds)
     await retry_until_available(usage_recorder.start)
+    dead_letters = DeadLetters(database, notices, timers)
+    unreachable_chats = UnreachableChats(database, groups, running_turns)
     sender = Sender(
         database,
         bot,
-        SenderCallbacks(
-            on_blocked=lambda lane, refusal: unreachable_chats.note_refusal(lane, refusal),
-            on_trouble=lambda subject, text: dead_letters.notify_admins(subject, text),
-        ),
+        SenderCallbacks(unreachable_chats.note_refusal, dead_letters.notify_admins),
         limits=options.rate_limits,
         turn_timers=timers,
         own_lanes=link.build_own_lanes() if link else None,
     )
-    unreachable_chats = UnreachableChats(database, groups, lambda lane: turns.stop(lane))
-    dead_letters = DeadLetters(database, notices, timers)
     approval_dependencies = build_approval_dependencies(notices, access, timers, link)
     tools = await load_tools(
         settings,
@@ -182,7 +175,7 @@ async def build(
         turn_factory.build_dependencies(
             partial(ChatChannel, sender), cache_warmup.trigger, timers, tools.policy_dependencies
         ),
-        elsewhere=OtherTurns(link) if link else None,
+        running_turns,
     )
     quota = QuotaGate(
         turns,
@@ -215,7 +208,7 @@ async def build(
             GuestQueries(database, TelegramClient(bot)),
         ),
         TurnParts(
-            turns,
+            running_turns,
             quota,
             tools.approvals,
             tool_questions,
@@ -240,13 +233,15 @@ async def build(
         ),
         best_effort_calls,
     )
+    busy_lanes = BusyLanes()
+    reactions = SeenReactions(bot, busy_lanes.has, timers.get_begin, bind_waiting_messages(link))
     runners: dict[ItemKind, Runner] = {
         "update": UpdateRunner(
             database,
             action_dependencies,
             turn_factory.build_attachment_loader(FileDownloader(bot)),
             max_waiting=settings.waiting_messages,
-            on_answered=lambda items: reactions.remove(items),
+            on_answered=reactions.remove,
         ),
         "reminder": jobs.outcomes.record_after(ReminderRunner(database, access, groups, jobs.user_jobs)),
         "task": jobs.outcomes.record_after(
@@ -263,16 +258,16 @@ async def build(
         database,
         runners,
         WorkerCallbacks(
-            stop_lane=turns.stop,
-            stop_edited=turns.stop_edited,
+            stop_lane=running_turns.stop,
+            stop_edited=running_turns.stop_edited,
             give_up=jobs.outcomes.record_after_giving_up(dead_letters),
-            can_yield=turns.can_yield,
+            can_yield=running_turns.can_yield,
             refresh=revision_watch.refresh if link else None,
+            busy_lanes=busy_lanes,
         ),
         max_group_bytes=backlog_limits.max_turn_bytes,
         holds=holds,
     )
-    reactions = SeenReactions(bot, worker.is_busy, timers.get_begin, bind_waiting_messages(link))
     database.set_listener(WorkListener(worker, sender, jobs.scheduler, tools.approvals, link))
     return Gateway(
         intake=UpdatePoller(
@@ -317,7 +312,7 @@ async def build(
                 sender,
                 usage_recorder,
                 jobs.outcomes,
-                turns,
+                running_turns,
                 tools.approvals,
                 reactions,
                 tools.tool_registry,

@@ -37,7 +37,7 @@ from bot.settings import Settings
 from bot.telegram.delivery.sender import OwnLanes, Sender
 from bot.telegram.reactions import SeenReactions
 from bot.tool_registry.registry import ToolRegistry
-from bot.turns import Approvals, TurnRunner
+from bot.turns import Approvals, RunningTurns
 from bot.usage.recorder import UsageRecorder
 
 if TYPE_CHECKING:  # its driver is an extra
@@ -153,7 +153,7 @@ class ReplicaParts:
     sender: Sender
     usage_recorder: UsageRecorder
     job_outcomes: JobOutcomes
-    turns: TurnRunner
+    running_turns: RunningTurns
     approvals: Approvals
     reactions: SeenReactions
     tool_registry: ToolRegistry
@@ -211,7 +211,7 @@ class ReplicaWork:
             "inbox": lambda _: self._worker.wake(),
             "outbox": lambda key: self._deliver(Lane.parse(key)),
             "stop": lambda key: self._stop_turn(*key.split(" ")),
-            "wake": lambda key: self._parts.turns.wake_here(Lane.parse(key)),
+            "wake": lambda key: self._parts.running_turns.wake_here(Lane.parse(key)),
             "changed": lambda _: self._look_for_changes(),
             "waits": lambda key: self._react(*key.split(" ")),
             "asked": lambda _: self._parts.approvals.wake(),
@@ -223,13 +223,13 @@ class ReplicaWork:
 
     def _stop_turn(self, lane_key: str, before: str) -> None:
         lane = Lane.parse(lane_key)
-        if not self._parts.turns.stop_here(lane, int(before) if before else None) and before:
+        if not self._parts.running_turns.stop_here(lane, int(before) if before else None) and before:
             self._missed_stops[lane] = int(before)
 
     def _repeat_stops(self) -> None:
         """Stop what could not be found when that was asked: its group has moved, which was not known yet."""
         for lane, before in self._missed_stops.items():
-            self._parts.turns.stop_here(lane, before)
+            self._parts.running_turns.stop_here(lane, before)
         self._missed_stops.clear()
 
     def _look_for_changes(self) -> None:

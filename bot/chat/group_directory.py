@@ -4,19 +4,20 @@ Owns the in-memory copy of all groups; code that changes one in the database cal
 committed. What another replica changes is read again.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from bot.db.engine import Database
 from bot.db.people import groups
 from bot.db.people.groups import Group
 from bot.telegram.incoming.group_address import GroupIdentity
+from bot.turns import RunningTurns
 
 
 class GroupDirectory:
     """Groups by chat.
 
-    `on_moved`: each is called with the old number and the new one of a group that has become a supergroup.
+    `running_turns`: follow a group that becomes a supergroup.
     `guest_mode`: whether it also answers in chats that it is no member of.
     """
 
@@ -25,15 +26,15 @@ class GroupDirectory:
         bot_id: int,
         username: str,
         commands: Iterable[str],
+        running_turns: RunningTurns,
         *,
-        on_moved: Sequence[Callable[[int, int], None]] = (),
         guest_mode: bool = False,
     ) -> None:
         self._guest_mode = guest_mode
         self._identity = GroupIdentity(bot_id, username, frozenset(commands))
         self._groups: dict[int, Group] = {}
         self._successors: dict[int, int] = {}
-        self._on_moved = on_moved
+        self._running_turns = running_turns
 
     async def load(self, database: Database) -> None:
         """Read all groups: before the first update is stored, and once another replica has changed one."""
@@ -47,7 +48,7 @@ class GroupDirectory:
         self._groups = stored
         self._successors = {group.old_chat: group.chat for group in stored.values() if group.old_chat}
         for old_chat, new_chat in moves:
-            self._follow(old_chat, new_chat)
+            self._running_turns.follow_chat(old_chat, new_chat)
 
     def find(self, chat: int) -> Group | None:
         """Return the group of this chat, whatever its state."""
@@ -96,8 +97,4 @@ class GroupDirectory:
         group = self._groups.pop(old_chat, None)
         if group is not None:
             self.remember(replace(group, chat=new_chat, old_chat=old_chat))
-        self._follow(old_chat, new_chat)
-
-    def _follow(self, old_chat: int, new_chat: int) -> None:
-        for follow in self._on_moved:
-            follow(old_chat, new_chat)
+        self._running_turns.follow_chat(old_chat, new_chat)

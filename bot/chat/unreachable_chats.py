@@ -11,25 +11,23 @@ from bot.db.engine import Database
 from bot.db.people import groups, people
 from bot.domain import Lane
 from bot.telegram.outcomes import DeliveryRefusal
+from bot.turns import RunningTurns
 
 
 class UnreachableChats:
-    """Notes refusals in the database and in memory.
-
-    `stop_lane`: ends what runs in a lane.
-    """
+    """Notes refusals in the database and in memory, and ends the turns of chats that are gone."""
 
     def __init__(
         self,
         database: Database,
         directory: GroupDirectory,
-        stop_lane: Callable[[Lane], object],
+        running_turns: RunningTurns,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._directory = directory
-        self._stop_lane = stop_lane
+        self._running_turns = running_turns
         self._clock = clock
 
     async def note_refusal(self, lane: Lane, refusal: DeliveryRefusal) -> None:
@@ -70,4 +68,4 @@ class UnreachableChats:
         if group is not None:
             self._directory.remember(group)
         for lane in lanes:
-            self._stop_lane(lane)
+            self._running_turns.stop(lane)

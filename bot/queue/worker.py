@@ -8,7 +8,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bot import logs
 from bot.db import retry, shares
@@ -21,6 +21,7 @@ from bot.db.shares import ShareHold
 from bot.db.transaction import Transaction
 from bot.domain import InboxItem, ItemKind, Lane, Runner
 from bot.errors import CanvasgramError, ShareLost, StoreUnavailable
+from bot.queue.busy_lanes import BusyLanes
 
 MAX_ATTEMPTS = 10  # times the process may end while an item runs; then the item is taken for the cause
 START_PAUSE_SECONDS = 0.001  # in which a turn sends its first call, before the next one is prepared
@@ -39,6 +40,7 @@ class WorkerCallbacks:
     `can_yield`: whether a scheduled task that runs in a lane may give way now.
     `refresh`: brings up to date what runners know, in the transaction that claims their items, and gets the
     revision of that claim (None: no other process changes it).
+    `busy_lanes`: in which something runs, for others to see.
     """
 
     stop_lane: Callable[[Lane, int], object]
@@ -46,6 +48,7 @@ class WorkerCallbacks:
     can_yield: Callable[[Lane], bool] = lambda _: True
     stop_edited: Callable[[Lane, int], object] = lambda lane, item: None
     refresh: Callable[[Transaction, int | None], Awaitable[None]] | None = None
+    busy_lanes: BusyLanes = field(default_factory=BusyLanes)
 
 
 class Worker:
@@ -72,7 +75,7 @@ class Worker:
         self._max_group_bytes = max_group_bytes
         self._holds = holds
         self._tasks: dict[asyncio.Task[None], int] = {}  # and the share of what each runs
-        self._busy_lanes: dict[str, int] = {}  # and the first item of what runs there
+        self._busy_lanes = callbacks.busy_lanes
         self._scheduled_tasks: dict[int, asyncio.Task[None]] = {}  # those that run, by their item
         self._yielded_items: set[int] = set()
         self._wake_event = asyncio.Event()
@@ -94,10 +97,6 @@ class Worker:
             self._is_draining = True
             self._grace_ends_at = time.monotonic() + self._grace_seconds
         self._wake_event.set()
-
-    def is_busy(self, lane: Lane) -> bool:
-        """Whether something runs in this lane."""
-        return lane.key in self._busy_lanes
 
     def list_busy_shares(self) -> Collection[int]:
         """The shares of which something runs, or may be about to."""
@@ -215,7 +214,7 @@ class Worker:
         """Run the items of one group; a scheduled task that gave way is released, to run again later."""
         first = items[0]
         if first.lane:
-            self._busy_lanes[first.lane.key] = first.id
+            self._busy_lanes.add(first.lane, first.id)
         try:
             with logs.bind(item=first.id, lane=first.lane.key if first.lane else None):
                 await retry_until_available(lambda: self._dispatch(items))
@@ -227,8 +226,8 @@ class Worker:
         finally:
             self._scheduled_tasks.pop(first.id, None)
             self._yielded_items.discard(first.id)
-            if first.lane and self._busy_lanes.get(first.lane.key) == first.id:  # else the next one has begun
-                del self._busy_lanes[first.lane.key]
+            if first.lane:
+                self._busy_lanes.remove(first.lane, first.id)
             if self._needs_recheck:
                 self._wake_event.set()
 

@@ -1,9 +1,9 @@
 """One turn, from the request to the stored answer.
 
-runner (one turn a lane) → execution (the loop's events) → turn_plan (turn_request, preflight, context_window)
-→ start → model_caller (call_ledger, endpoint_router: endpoints, redaction) → tool_executor (tool_policy,
-approvals) → recorder. handle stops a turn. Between turns: summaries, cache_warmup; for tools: history_search,
-tool_questions.
+runner (one turn a lane, in running_turns) → open_turn: turn_plan (turn_request, preflight, context_window),
+prepared_turn, turn_loop → execution: model_caller (call_ledger, endpoint_router: endpoints, redaction),
+tool_executor (tool_policy, approvals), recorder. handle stops a turn. Between turns: summaries, cache_warmup;
+for tools: history_search, tool_questions.
 """
 
 from bot.turns.address_judge import AddressJudge
@@ -27,6 +27,7 @@ from bot.turns.endpoints import (
 )
 from bot.turns.handle import TurnHandle
 from bot.turns.runner import RequestCompleter, TurnRunner
+from bot.turns.running_turns import RunningTurns
 from bot.turns.tool_questions import ToolQuestions
 from bot.turns.turn_plan import FOLLOW_UP_RESERVE_TOKENS, TOOL_RESERVE_TOKENS
 from bot.turns.turn_request import TurnRequest, build_user_messages
@@ -43,6 +44,7 @@ __all__ = [
     "ModelEndpoint",
     "PromptBreakdown",
     "RequestCompleter",
+    "RunningTurns",
     "ToolQuestions",
     "TurnHandle",
     "TurnRequest",

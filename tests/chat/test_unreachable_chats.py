@@ -10,6 +10,7 @@ from bot.db.people import groups
 from bot.db.people.groups import Group
 from bot.domain import Lane
 from bot.telegram.outcomes import DeliveryRefusal, RefusalKind, classify_error
+from bot.turns import RunningTurns, TurnHandle
 
 CHAT = -5
 NEW_CHAT = -1000000000005
@@ -26,15 +27,17 @@ GROUP = Group(CHAT, "Family", "in", 1.0)
     ],
 )
 async def test_a_group_is_left_muted_or_moved(database: Database, error: TelegramError, kind: RefusalKind):
-    moves = list[tuple[int, int]]()
-    directory = GroupDirectory(42, "bot", (), on_moved=[lambda old, new: moves.append((old, new))])
+    running_turns = RunningTurns()
+    handle = TurnHandle(1, 60.0)
+    running_turns.add(Lane(CHAT), handle)
+    directory = GroupDirectory(42, "bot", (), running_turns)
     async with database.transaction() as tx:
         await groups.put(tx, GROUP)
     directory.remember(GROUP)
     refusal = classify_error(error)
     assert isinstance(refusal, DeliveryRefusal)
     assert refusal.kind == kind
-    chats = UnreachableChats(database, directory, lambda lane: None, clock=lambda: 2.0)
+    chats = UnreachableChats(database, directory, running_turns, clock=lambda: 2.0)
     await chats.note_refusal(Lane(CHAT, 7), refusal)
     await chats.note_refusal(Lane(CHAT, 7), refusal)
     async with database.read_transaction() as tx:
@@ -45,5 +48,6 @@ async def test_a_group_is_left_muted_or_moved(database: Database, error: Telegra
         "muted": (CHAT, "in", False),
         "migrated": (NEW_CHAT, "in", True),
     }[kind]
-    assert bool(moves) == (kind == "migrated")
+    assert running_turns.stop(Lane(stored.chat))
+    assert handle.is_stopped
     assert directory.can_answer(stored.chat) == (kind == "migrated")

@@ -16,6 +16,7 @@ from bot.db.queues.incoming_updates import IncomingUpdate
 from bot.db.tables import inbox as inbox_table
 from bot.domain import InboxItem, Lane
 from bot.errors import ShareLost
+from bot.queue.busy_lanes import BusyLanes
 from bot.queue.worker import Worker, WorkerCallbacks
 from tests.support.flaky_database import FlakyDatabase
 
@@ -30,6 +31,7 @@ class WorkerHarness:
     give_up_reasons: list[str] = field(default_factory=list)
     item_ended: asyncio.Event = field(default_factory=asyncio.Event)
     cannot_give_up: bool = False
+    busy_lanes: BusyLanes = field(default_factory=BusyLanes)
 
     async def store_items(self, *numbers: int, lane: Lane | None = LANE) -> None:
         updates = [
@@ -65,7 +67,7 @@ class WorkerHarness:
         return Worker(
             self.database,
             {"update": run},
-            WorkerCallbacks(stop_lane=lambda lane, item: None, give_up=self.give_up),
+            WorkerCallbacks(lambda lane, item: None, self.give_up, busy_lanes=self.busy_lanes),
             grace_seconds=grace_seconds,
         )
 
@@ -91,15 +93,15 @@ async def test_what_arrives_is_run_and_the_lane_is_busy_meanwhile(harness: Worke
     was_busy: list[bool] = []
 
     async def check_busy(items: tuple[InboxItem, ...]) -> None:
-        was_busy.append(worker.is_busy(LANE))
+        was_busy.append(harness.busy_lanes.has(LANE))
         await harness.mark_done(items)
 
     harness.run = check_busy
     await harness.store_items(1)
-    async with harness.run_worker() as worker:
+    async with harness.run_worker():
         await harness.item_ended.wait()
     assert was_busy == [True]
-    assert not worker.is_busy(LANE)
+    assert not harness.busy_lanes.has(LANE)
 
 
 async def test_of_many_chats_at_once_each_goes_on_before_the_next_one_begins(harness: WorkerHarness):
@@ -286,7 +288,7 @@ async def test_a_lane_stays_busy_when_its_next_item_begins_before_the_last_one_h
         else:
             second_begun.set()
             await may_end.wait()
-            was_busy.append(worker.is_busy(LANE))
+            was_busy.append(harness.busy_lanes.has(LANE))
             await harness.mark_done(items)
 
     harness.run = end_slowly
@@ -294,4 +296,4 @@ async def test_a_lane_stays_busy_when_its_next_item_begins_before_the_last_one_h
     async with harness.run_worker() as worker:
         await may_end.wait()
     assert was_busy == [True]
-    assert not worker.is_busy(LANE)
+    assert not harness.busy_lanes.has(LANE)

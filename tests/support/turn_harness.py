@@ -45,6 +45,7 @@ from bot.turns.history_search import HistorySearch
 from bot.turns.model_caller import ModelCaller
 from bot.turns.open_turn import TurnDependencies
 from bot.turns.runner import TurnRunner
+from bot.turns.running_turns import RunningTurns
 from bot.turns.tool_policy import ToolPolicyDependencies
 from bot.turns.turn_request import PreflightRequest, PreflightResult, TurnConfig, TurnRequest
 from tests.support.commits import CommitRecord
@@ -189,6 +190,7 @@ class TurnHarness:
     suspended_tools: set[str] = field(default_factory=set)
     approval_seconds: float = 900.0
     commits: CommitRecord = field(default_factory=CommitRecord)
+    running_turns: RunningTurns = field(default_factory=RunningTurns)
     ended_turns: list[EndedTurn] = field(default_factory=list)
     see: PictureFitter | None = None
 
@@ -225,6 +227,7 @@ class TurnHarness:
                 ),
                 turn_seconds=self.turn_seconds,
             ),
+            self.running_turns,
         )
 
     def _build_routes(self) -> EndpointRoutes:

@@ -219,7 +219,7 @@ async def test_a_stop_while_an_answer_is_continued_keeps_all_of_it(database: Dat
         while len(model.requests) < 2:
             model.was_called.clear()
             await model.was_called.wait()
-        assert runner.stop(LANE)
+        assert harness.running_turns.stop(LANE)
     assert await harness.load_answers() == ["The weaso far\n\n_Stopped._"]
 
 

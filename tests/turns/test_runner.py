@@ -70,7 +70,7 @@ async def test_a_stop_during_tools_ends_the_turn_and_no_call_is_invented(
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(runner.run(await harness.new_request("go")))
         await has_begun.wait()
-        assert runner.stop(LANE)
+        assert harness.running_turns.stop(LANE)
     assert await harness.load_answers() == ["Stopped."]
     assert await harness.load_rows(model_calls, "outcome") == [("ok",)]
     assert await harness.load_rows(tool_calls, "call_id", "outcome", "result") == [
@@ -87,7 +87,7 @@ async def test_tools_called_after_a_stop_are_not_run_and_their_results_say_so(
     runner = harness.build_runner()
 
     async def reply_after_stop() -> Reply:
-        asyncio.get_running_loop().call_soon(runner.stop, LANE)
+        asyncio.get_running_loop().call_soon(harness.running_turns.stop, LANE)
         return make_reply("", make_call("press"))
 
     model.script = [reply_after_stop]
@@ -124,14 +124,14 @@ async def test_a_stop_before_the_turn_has_begun_asks_the_model_nothing(
 async def test_a_stop_for_a_later_item_leaves_the_turn_alone(database: Database, model: ScriptedModel):
     harness = TurnHarness(database, model)
     runner = harness.build_runner()
-    assert not runner.stop(LANE)
+    assert not harness.running_turns.stop(LANE)
     model.script = [hang_forever]
     async with asyncio.TaskGroup() as tasks:
         request = await harness.new_request("one", "two")
         tasks.create_task(runner.run(request))
         await model.was_called.wait()
-        assert not runner.stop(LANE, request.items[-1].id)
-        assert runner.stop(LANE, request.items[-1].id + 1)
+        assert not harness.running_turns.stop(LANE, request.items[-1].id)
+        assert harness.running_turns.stop(LANE, request.items[-1].id + 1)
     assert await harness.load_answers() == ["so far\n\n_Stopped._"]
     assert await harness.load_rows(model_calls, "outcome", "completion_tokens") == [("cancelled", 5)]
 
@@ -146,10 +146,10 @@ async def test_a_stop_in_a_supergroup_ends_the_turn_that_began_in_the_group(
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(runner.run(await harness.new_request("one")))
         await model.was_called.wait()
-        runner.follow_chat(LANE.chat, supergroup.chat)
-        assert not runner.stop(LANE)
-        assert runner.stop(supergroup)
-    assert not runner.stop(supergroup)
+        harness.running_turns.follow_chat(LANE.chat, supergroup.chat)
+        assert not harness.running_turns.stop(LANE)
+        assert harness.running_turns.stop(supergroup)
+    assert not harness.running_turns.stop(supergroup)
 
 
 async def test_a_reply_is_kept_while_the_disk_is_full_and_not_requested_again(
@@ -390,7 +390,7 @@ async def test_a_stop_while_the_endpoint_is_away_ends_the_waiting(
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(runner.run(await harness.new_request("go")))
         await harness.channel.status_shown.wait()
-        assert runner.stop(LANE)
+        assert harness.running_turns.stop(LANE)
     assert await harness.load_answers() == ["Stopped."]
     assert await harness.load_rows(model_calls, "outcome") == [("failed",), ("failed",)]
 
@@ -459,7 +459,7 @@ async def test_a_stop_in_the_queue_for_a_seat_ends_the_waiting(database: Databas
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(runner.run(await harness.new_request("go")))
         await harness.channel.status_shown.wait()
-        assert runner.stop(LANE)
+        assert harness.running_turns.stop(LANE)
     assert harness.channel.status_lines[-2:] == ["Waiting for my turn: 3 requests ahead of yours.", None]
     assert await harness.load_rows(turns, "ending") == [("stopped",)]
 

@@ -97,7 +97,7 @@ class FaultyTurn:
             async with asyncio.TaskGroup() as tasks:
                 task = tasks.create_task(self.run_as_worker_does(runner, request))
                 tasks.create_task(self.cause_fault(harness, runner, task, last=attempt > 3))
-            assert not runner._handles
+            assert not harness.running_turns._handles
             if not task.cancelled() or await self.is_done():
                 return request
             request = await harness.restart(*request.texts)
@@ -121,7 +121,7 @@ class FaultyTurn:
         if roll < 0.3:
             async with self.database.transaction() as tx:
                 await stop_requests.stop(tx, LANE, before=10**9, now=0.0)
-            runner.stop(LANE, 10**9)
+            harness.running_turns.stop(LANE, 10**9)
         elif roll < 0.6 and not last:
             task.cancel()
         elif roll < 0.75:

@@ -83,7 +83,6 @@ class Sender:
         is_confirmed = own_lanes.is_confirmed if own_lanes is not None else lambda: True
         self._rate_queue = RateQueue(limits or RateLimits(), is_confirmed)
         self._turn_timers = turn_timers or TurnTimers()
-        self._successors: dict[int, int] = {}
         self._context = DeliveryContext(
             TelegramClient(bot),
             FileClient(bot),
@@ -159,20 +158,10 @@ class Sender:
         await self._idle_event.wait()
 
     def wake(self, lane: Lane) -> None:
-        """Deliver what has been committed to the outbox for this lane, if it is delivered here.
-
-        A turn that began before its group became a supergroup still names the old chat.
-        """
+        """Deliver what has been committed to the outbox for this lane, if it is delivered here."""
         self._wake_lane(lane, is_due=True)
-        if lane.chat in self._successors:
-            self._wake_lane(Lane(self._successors[lane.chat]), is_due=True)
         if self._is_own(lane):
             self._turn_timers.hand_over(lane)
-
-    def follow_chat(self, old_chat: int, new_chat: int) -> None:
-        """Deliver to a supergroup what is stored for it, also where the group is named that it was."""
-        self._successors[old_chat] = new_chat
-        self.wake(Lane(new_chat))
 
     def reserve(self, lane: Lane) -> LaneSender | None:
         """Have the lane's sender make no call but the first send of what its turn stores now.
