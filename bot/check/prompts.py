@@ -35,15 +35,12 @@ TOOL_PROMPT: Final = (
 THINKING_PROMPT: Final = "What is 17 times 23? Think first, then answer with the number alone."
 
 _WEATHER_TOOL = {
-    "type": "function",
-    "function": {
-        "name": TOOL_NAME,
-        "description": "The weather at a place, now.",
-        "parameters": {
-            "type": "object",
-            "properties": {"place": {"type": "string", "description": "Name of a city."}},
-            "required": ["place"],
-        },
+    "name": TOOL_NAME,
+    "description": "The weather at a place, now.",
+    "parameters": {
+        "type": "object",
+        "properties": {"place": {"type": "string", "description": "Name of a city."}},
+        "required": ["place"],
     },
 }
 _THINGS = (

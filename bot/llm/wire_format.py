@@ -7,8 +7,8 @@ import base64
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bot.agent.sanitize import break_control_tokens
 from bot.domain import Image, Message, ToolCall
+from tools.safety.control_tokens import break_control_tokens
 
 
 def write_tools(definitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -25,7 +25,7 @@ def _write_message(message: Message) -> dict[str, Any]:
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.call_id, "content": _build_content(message)}
     if message.calls:
-        calls = [_call_write_message(call) for call in message.calls]
+        calls = [_write_call(call) for call in message.calls]
         body: dict[str, Any] = {"role": "assistant", "tool_calls": calls}
     else:
         body = {"role": message.role, "content": _build_content(message)}
@@ -34,7 +34,7 @@ def _write_message(message: Message) -> dict[str, Any]:
     return body
 
 
-def _call_write_message(call: ToolCall) -> dict[str, Any]:
+def _write_call(call: ToolCall) -> dict[str, Any]:
     function = {"name": call.name, "arguments": break_control_tokens(call.arguments)}
     return {"id": call.id, "type": "function", "function": function}
 

@@ -2,10 +2,11 @@
 
 import asyncio
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Engine, event, text
 
 from bot.db.bounded_reader import BoundedReader, open_bounded_reader
 from bot.db.engine import Database, open_database
@@ -33,15 +34,24 @@ async def test_a_read_that_takes_too_long_is_ended_and_the_next_one_works(databa
             assert (await tx.execute(text("SELECT 1"))).scalar_one() == 1
 
 
+@pytest.fixture
+def pause_function() -> Iterator[None]:
+    """SQL's `pause(seconds)` in every connection: time that passes without work."""
+
+    def add_pause(connection: Any, _record: object) -> None:
+        connection.create_function("pause", 1, time.sleep)
+
+    event.listen(Engine, "connect", add_pause)
+    yield
+    event.remove(Engine, "connect", add_pause)
+
+
+@pytest.mark.usefixtures("pause_function")
 async def test_a_read_that_waits_for_the_processor_is_given_more_time(database_url: str):
     async with (
         open_readonly(database_url) as database,
         BoundedReader(database, read_seconds=1.0).read() as tx,
     ):
-        assert isinstance(tx, AsyncConnection)
-        driver_connection = (await tx.get_raw_connection()).driver_connection
-        assert driver_connection is not None
-        await driver_connection.create_function("pause", 1, time.sleep)
         await tx.execute(text("SELECT pause(1.1)"))
         assert (await tx.execute(COUNT_TO_A_HUNDRED_THOUSAND)).scalar_one() == 100_000
 
