@@ -38,6 +38,7 @@ from bot.db.conversations import calls
 from bot.db.database_url import is_postgresql
 from bot.db.engine import Database
 from bot.db.queues.admin_notices import AdminNotices
+from bot.db.queues.item_bodies import SUMMARY_JOB
 from bot.db.retry import OutageLog, retry_until_available
 from bot.domain import ItemKind, Runner
 from bot.llm.client import ModelClient
@@ -249,7 +250,7 @@ async def build(
         ),
         "system": maintenance.build_system_job_runner(
             notices,
-            {"summary": turn_factory.build_summarizer(), **tools.build_task_runners(best_effort_calls)},
+            {SUMMARY_JOB: turn_factory.build_summarizer(), **tools.build_task_runners(best_effort_calls)},
         ),
     }
     revision_watch = build_revision_watch(database, access, groups, quota, tools.tool_registry)

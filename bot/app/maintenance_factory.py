@@ -11,6 +11,7 @@ from functools import partial
 from bot.db.database_url import find_database_file
 from bot.db.engine import Database
 from bot.db.queues.admin_notices import AdminNotices
+from bot.db.queues.item_bodies import FORGET_JOB
 from bot.domain import NotifyAdmins, Runner
 from bot.errors import BackupFailed
 from bot.jobs.system_job_runner import (
@@ -77,7 +78,7 @@ class MaintenanceFactory:
         self, notices: AdminNotices, other_runners: Mapping[str, Runner]
     ) -> SystemJobRunner:
         """The runner of system items; `other_runners`, by name, run those that are no system job."""
-        all_others = {**other_runners, "forget": ForgetChatRunner(self._database)}
+        all_others = {**other_runners, FORGET_JOB: ForgetChatRunner(self._database)}
         return SystemJobRunner(self._database, self._system_jobs, all_others, notices)
 
     def build_system_job_sync(self, on_ordered: Callable[[], None]) -> SystemJobSync:

@@ -11,12 +11,13 @@ from bot.app.replica import ReplicaLink
 from bot.chat.access import Access
 from bot.chat.commands.add_tool_tasks import AddToolTasks
 from bot.chat.commands.sign_in_tasks import SignInTasks, ToolRights, build_offer
-from bot.chat.commands.tool_tasks import TOOLS_JOB, ToolTaskRunner
+from bot.chat.commands.tool_tasks import ToolTaskRunner
 from bot.chat.commands.try_tool_tasks import TryToolTasks
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.queues import outbox
 from bot.db.queues.admin_notices import AdminNotices
+from bot.db.queues.item_bodies import TOOLS_JOB
 from bot.db.queues.parked_items import EndedTurn
 from bot.db.retry import retry_until_available
 from bot.domain import Lane, NotifyAdmins, Runner

@@ -1,4 +1,4 @@
-"""Has done what commits leave to be done, here or at the replica that holds the share.
+"""Wakes who has something to do after a commit, here or at the replica that holds the share.
 
 A part of the composition root; factory.py builds the rest.
 """

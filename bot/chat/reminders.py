@@ -14,6 +14,7 @@ from bot.chat.group_directory import GroupDirectory
 from bot.db.engine import Database
 from bot.db.people import groups
 from bot.db.queues import inbox, jobs, outbox, requeued_items
+from bot.db.queues.item_bodies import QueuedTexts, ReminderWish
 from bot.db.transaction import Transaction
 from bot.domain import InboxItem, Lane, Part
 from bot.jobs.snooze import build_snooze_buttons
@@ -59,7 +60,8 @@ class ReminderRunner:
 
     async def _send_due(self, item: InboxItem, lane: Lane) -> None:
         """Send a due reminder; for somebody who is not answered there any more, remove their jobs instead."""
-        person = int(item.body["person"])
+        queued = QueuedTexts.parse(item.body)
+        person = queued.person
         now = self._clock()
         has_access = find_role(self._access, self._groups, person, lane) in {"admin", "member"}
         async with self._database.transaction() as tx:
@@ -68,7 +70,8 @@ class ReminderRunner:
                 await jobs.remove_all(tx, person, chat=lane.chat)
             elif item.job is not None and (job := await jobs.find_kept(tx, item.job)) is not None:
                 translate = self._access.get_translator(person)
-                text = f"⏰ {item.body['texts'][0]}{format_lateness(translate, item, job.zone, now)}"
+                lateness = format_lateness(translate, queued, item.due_at, job.zone, now)
+                text = f"⏰ {queued.texts[0]}{lateness}"
                 buttons = build_snooze_buttons(translate, item.id)
                 await outbox.add(
                     tx, item=item.id, lane=lane, parts=(Part(text, buttons=(buttons,)),), now=now
@@ -76,11 +79,12 @@ class ReminderRunner:
             await inbox.mark_done(tx, [item.id], now=now)
 
     async def _store_new(self, item: InboxItem, lane: Lane) -> None:
-        owner = JobOwner(int(item.body["person"]), str(item.body["name"]), lane)
+        wish = ReminderWish.parse(item.body)
+        owner = JobOwner(wish.person, wish.name, lane)
         translate = self._access.get_translator(owner.person)
         try:
-            said_at = float(item.body.get("said_at", item.received_at))
-            schedule, text = await self._user_jobs.parse_line(owner.person, str(item.body["words"]), said_at)
+            said_at = item.received_at if wish.said_at is None else wish.said_at
+            schedule, text = await self._user_jobs.parse_line(owner.person, wish.words, said_at)
             async with self._database.transaction() as tx:
                 owner = replace(owner, lane=await groups.find_lane(tx, lane))
                 confirmation = await self._user_jobs.add_job(tx, owner, "reminder", schedule, text, translate)
@@ -103,20 +107,21 @@ class ReminderRunner:
         await inbox.mark_done(tx, [item.id], now=now)
 
 
-def format_lateness(translate: Translator, item: InboxItem, zone: str, now: float) -> str:
+def format_lateness(
+    translate: Translator, queued: QueuedTexts, due_at: float | None, zone: str, now: float
+) -> str:
     """Format the note below something that is done long after it was due; "" if it is not late."""
-    missed_seconds = float(item.body.get("late", 0.0))
-    due_at = item.due_at or 0.0
-    late_seconds = max(missed_seconds, now - due_at)  # it may also have waited after it was stored
+    due_at = due_at or 0.0
+    late_seconds = max(queued.late, now - due_at)  # it may also have waited after it was stored
     if late_seconds <= LATE_SECONDS:
         return ""
     time_due = format_time(translate, due_at, zone)
     duration = format_duration(translate, late_seconds)
     note = translate("This was due {time}, {duration} ago.", time=time_due, duration=duration)
-    if missed_seconds:
+    if queued.late:
         note = translate(
             "This was due {time}, {duration} ago, while I was away.", time=time_due, duration=duration
         )
-    if item.body.get("left_out"):
+    if queued.left_out:
         note += " " + translate("Earlier times were missed, too, and are left out.")
     return f"\n\n({note})"

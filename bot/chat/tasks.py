@@ -1,8 +1,6 @@
 """Runs inbox items of kind `task`: turns that the gateway itself queued.
 
-Such as a /retry, a tapped example, or the due time of a job. The body is {"person", "name", "texts"}, with
-"turn" (whose messages these are, if they may have attachments), "deep" (the second endpoint is to answer) and
-"goes_on" (the last answer is to be continued). The person must still have access when it runs.
+Such as a /retry, a tapped example, or the due time of a job. The person must still have access when it runs.
 """
 
 import time
@@ -17,6 +15,7 @@ from bot.db.conversations import attachments, turns
 from bot.db.engine import Database
 from bot.db.people import groups, speakers
 from bot.db.queues import inbox, jobs, outbox
+from bot.db.queues.item_bodies import QueuedTexts
 from bot.db.queues.jobs import Job
 from bot.db.queues.parked_items import EndedTurn
 from bot.domain import TASKS_PRIORITY, Attachment, InboxItem, Lane
@@ -53,7 +52,8 @@ class TaskRunner:
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         [item] = items
         assert item.lane is not None
-        person = int(item.body["person"])
+        queued = QueuedTexts.parse(item.body)
+        person = queued.person
         if find_role(self._access, self._groups, person, item.lane) not in {"admin", "member"}:
             await self._end_unanswered(item, item.lane, person, ACCESS_LOST)
             return
@@ -61,14 +61,14 @@ class TaskRunner:
             items,
             item.lane,
             person,
-            str(item.body["name"]),
-            texts=tuple(item.body["texts"]),
-            attachments=await self._load_attachments(item.body.get("turn")),
-            deep=bool(item.body.get("deep")),
-            with_thinking=bool(item.body.get("think")),
-            is_continuation=bool(item.body.get("goes_on")),
+            queued.name,
+            texts=queued.texts,
+            attachments=await self._load_attachments(queued.turn),
+            deep=queued.deep,
+            with_thinking=queued.thinks,
+            is_continuation=queued.continues,
             translate=self._access.get_translator(person),
-            speaker=await self._find_speaker(item, item.lane, person),
+            speaker=await self._find_speaker(queued, item.lane),
         )
         if item.job is None:
             await self._turns.run(request)
@@ -77,15 +77,16 @@ class TaskRunner:
         if job is None:
             await self._end_unanswered(item, item.lane, person, JOB_DELETED)
             return
-        await self._turns.run(build_due_request(request, item, job, self._clock()))
+        lateness = format_lateness(request.translate, queued, item.due_at, job.zone, self._clock())
+        await self._turns.run(build_due_request(request, lateness))
 
-    async def _find_speaker(self, item: InboxItem, lane: Lane, person: int) -> str:
+    async def _find_speaker(self, queued: QueuedTexts, lane: Lane) -> str:
         """Return what a group's prompts call the person; "" in private, and where the texts name them."""
-        if not lane.is_group or item.body.get("turn") is not None:
+        if not lane.is_group or queued.turn is not None:
             return ""
-        name = to_plain_name(str(item.body["name"]), MAX_SPEAKER_CHARS) or NAMELESS
+        name = to_plain_name(queued.name, MAX_SPEAKER_CHARS) or NAMELESS
         async with self._database.transaction(durable=False) as tx:
-            return await speakers.add(tx, await groups.find_lane(tx, lane), person, name)
+            return await speakers.add(tx, await groups.find_lane(tx, lane), queued.person, name)
 
     async def _find_job(self, job_id: int) -> Job | None:
         async with self._database.read_transaction() as tx:
@@ -113,11 +114,11 @@ class TaskRunner:
             return await attachments.load_of_turn(tx, turn)
 
 
-def build_due_request(request: TurnRequest, item: InboxItem, job: Job, now: float) -> TurnRequest:
+def build_due_request(request: TurnRequest, lateness: str) -> TurnRequest:
     """Turn a request into that of a due task: people go before it, and its answer says what it is about."""
     [text] = request.texts
     preview = text if len(text) <= MAX_PREVIEW_CHARS else f"{text[: MAX_PREVIEW_CHARS - 1]}…"
     preface = f"🤖 {' '.join(preview.split())}\n\n"
-    if late := format_lateness(request.translate, item, job.zone, now).strip():
+    if late := lateness.strip():
         preface += f"{late}\n\n"
     return replace(request, texts=(DUE_TASK_PREFIX + text,), preface=preface, priority=TASKS_PRIORITY)

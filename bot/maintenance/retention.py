@@ -17,6 +17,7 @@ from bot.db.engine import Database
 from bot.db.maintenance import retention
 from bot.db.maintenance.backup import BackupDirectory
 from bot.db.queues import inbox, jobs, outbox
+from bot.db.queues.item_bodies import ForgetOrder
 from bot.db.queues.system_jobs import find_moments_around, list_statuses
 from bot.db.sqlite import migrate
 from bot.domain import DAY_SECONDS, InboxItem, Lane, Part
@@ -153,24 +154,24 @@ class ForgetChatRunner:
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         [item] = items
         assert item.lane is not None
-        asked_at = float(item.body["asked_at"])
+        order = ForgetOrder.parse(item.body)
         while await self._is_chat_busy(item, item.lane):  # noqa: ASYNC110  # no event; rare and short
             await asyncio.sleep(POLL_SECONDS)
         async with self._database.transaction() as tx:
             await conversations.start_new(tx, item.lane)
-        scope = retention.build_lane_scope(item.lane, item=item.id, asked_at=asked_at)
+        scope = retention.build_lane_scope(item.lane, item=item.id, asked_at=order.asked_at)
         await retention.forget(self._database, scope)
-        await self._finish(item, item.lane)
+        await self._finish(item, item.lane, order)
 
     async def _is_chat_busy(self, item: InboxItem, lane: Lane) -> bool:
         async with self._database.read_transaction() as tx:
             return await retention.has_running_work(tx, lane, before=item.id)
 
-    async def _finish(self, item: InboxItem, lane: Lane) -> None:
+    async def _finish(self, item: InboxItem, lane: Lane, order: ForgetOrder) -> None:
         now = time.time()
         async with self._database.transaction() as tx:
-            if item.body["tell"]:
-                translate = load_translator(match_language(item.body.get("language")))
+            if order.tells:
+                translate = load_translator(match_language(order.language))
                 parts = (Part(translate(FORGOTTEN_TEXT)),)
                 await outbox.add(tx, item=item.id, lane=lane, parts=parts, now=now)
             await inbox.mark_done(tx, [item.id], now=now)

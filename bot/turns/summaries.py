@@ -17,6 +17,7 @@ from bot.db.conversations.calls import NewCall
 from bot.db.conversations.conversations import Conversation
 from bot.db.engine import Database
 from bot.db.queues import inbox
+from bot.db.queues.item_bodies import SummaryOrder
 from bot.db.retry import retry_until_available
 from bot.db.transaction import Transaction
 from bot.domain import SUMMARIES_PRIORITY, InboxItem, Lane, Message, ModelRequest
@@ -55,13 +56,8 @@ async def enqueue_summary(tx: Transaction, lane: Lane, *, now: float) -> bool:
     past_turns = await turns.list_past_turns(tx, lane, conversation.number)
     if has_summary_ahead(conversation) or len(past_turns) < 2:
         return False
-    body = {
-        "job": "summary",
-        "lane": lane.key,
-        "conversation": conversation.number,
-        "upto": past_turns[-2].id,
-    }
-    await inbox.add(tx, kind="system", lane=None, sender=None, body=body, now=now)
+    order = SummaryOrder(lane, conversation.number, past_turns[-2].id)
+    await inbox.add(tx, kind="system", lane=None, sender=None, body=order.serialize(), now=now)
     return True
 
 
@@ -115,19 +111,20 @@ class Summarizer:
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         [item] = items
-        lane = Lane.parse(item.body["lane"])
+        order = SummaryOrder.parse(item.body)
+        lane = order.lane
         if lane.key in self._busy_lanes or not self._is_enabled:
             await self._store_result(item)
             return
         self._busy_lanes.add(lane.key)
         try:
-            await self._summarize(item, lane)
+            await self._summarize(item, order)
         finally:
             self._busy_lanes.discard(lane.key)
 
-    async def _summarize(self, item: InboxItem, lane: Lane) -> None:
+    async def _summarize(self, item: InboxItem, order: SummaryOrder) -> None:
         async with self._database.read_transaction() as tx:
-            job = await self._load_job(tx, lane, item.body["conversation"], item.body["upto"])
+            job = await self._load_job(tx, order)
         if job is None:
             await self._store_result(item)
             return
@@ -140,24 +137,22 @@ class Summarizer:
             await self._ledger.close(call_result.closing)
             raise
 
-    async def _load_job(
-        self, tx: Transaction, lane: Lane, conversation_number: int, upto: int
-    ) -> _SummaryJob | None:
+    async def _load_job(self, tx: Transaction, order: SummaryOrder) -> _SummaryJob | None:
         """None if nothing is left to do.
 
         The conversation is over, the turns have left its prompt, or there is a summary already.
         """
-        system = prompts.describe_chat(self._system, lane)
+        system = prompts.describe_chat(self._system, order.lane)
         window = await context_window.load_window(
-            tx, lane, system, self._tool_registry.make_toolbox_builder(lane.chat)
+            tx, order.lane, system, self._tool_registry.make_toolbox_builder(order.lane.chat)
         )
         conversation = window.conversation
-        if conversation.number != conversation_number or has_summary_ahead(conversation):
+        if conversation.number != order.conversation or has_summary_ahead(conversation):
             return None
         held_turns = [turn.id for turn in window.past_turns[window.history_cut.first_turn :]]
-        if upto not in held_turns:
+        if order.upto not in held_turns:
             return None
-        turn_count = window.history_cut.first_turn + held_turns.index(upto) + 1
+        turn_count = window.history_cut.first_turn + held_turns.index(order.upto) + 1
         window = replace(window, past_turns=window.past_turns[:turn_count])
         question = Message("user", SUMMARY_PROMPT)
         prompt = await context_window.build_prompt(tx, window, system, (question,))
@@ -165,9 +160,9 @@ class Summarizer:
             prompt, (question,), window.toolbox.tools, is_summary_outside=conversation.is_summary_outside
         )
         return _SummaryJob(
-            lane,
-            conversation_number,
-            upto,
+            order.lane,
+            order.conversation,
+            order.upto,
             window.toolbox,
             prompt,
             notes_chars=len(conversation.notes or ""),

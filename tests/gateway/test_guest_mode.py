@@ -179,7 +179,7 @@ async def test_a_query_from_before_a_forget_is_forgotten_after_its_answer(databa
     row = {"kind": "update", "shape": "guest", "sender": 7, "body": "{}", "state": "running"}
     lane = Lane.for_guest(7, ELSEWHERE)
     job = {"kind": "system", "shape": "other", "lane": "7", "state": "done"}
-    body = '{"job": "forget", "person": 7, "asked_at": 2.0, "tell": true, "language": "en"}'
+    body = '{"job": "forget", "asked_at": 2.0, "tell": true, "language": "en"}'
     async with database.transaction() as tx:
         await tx.execute(insert(inbox).values(row | {"received_at": 1.0}))
         await tx.execute(insert(inbox).values(job | {"body": body, "received_at": 2.0}))

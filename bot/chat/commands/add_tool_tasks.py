@@ -98,7 +98,7 @@ class AddToolTasks:
         }
 
     async def _add_source(self, task: ToolTask) -> FinishTask:
-        first_line, description = _split_description(task.args)
+        first_line, description = _split_description(task.order.words)
         words, options = split_options(first_line, ACCESS_OPTIONS, (PERSONAL,))
         access = parse_access(option for option in options if option[0] != PERSONAL)
         is_personal = (PERSONAL, "") in options
@@ -108,7 +108,7 @@ class AddToolTasks:
             case [kind, url, *names] if kind.lower() == "mcp":
                 request = self._build_source_request(url, *names[:1], access=access)
                 if is_personal:
-                    request = replace(request, personal=task.person)
+                    request = replace(request, personal=task.order.person)
                 return await self._add_server(task, request, await self._load_secrets(access))
             case [kind, name, method, url] if kind.lower() == "endpoint" and description:
                 summary, *parameters = description
@@ -178,7 +178,7 @@ class AddToolTasks:
         return finish
 
     async def _configure_source(self, task: ToolTask) -> FinishTask:
-        words, options = split_options(" ".join(task.args.split()), (*ACCESS_OPTIONS, CONFIRM_HOST))
+        words, options = split_options(" ".join(task.order.words.split()), (*ACCESS_OPTIONS, CONFIRM_HOST))
         if len(words) != 1:
             raise ChangeRefused(
                 "Use /tools configure NAME --query 'api_key={KEY}', or another option of "
@@ -207,7 +207,7 @@ class AddToolTasks:
         return finish
 
     async def _pick_operations(self, task: ToolTask) -> FinishTask:
-        name, *operations = task.args.split()
+        name, *operations = task.order.words.split()
         source = await self._load_source(name)
         if not operations:
             raise ChangeRefused(

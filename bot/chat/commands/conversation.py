@@ -1,7 +1,6 @@
 """/new, /stop and /notes: what a person does about the conversation of a chat."""
 
 from functools import partial
-from typing import Any
 
 from bot.chat.actions import (
     STRANGER_REFUSAL,
@@ -15,6 +14,7 @@ from bot.chat.actions import (
 )
 from bot.db.conversations import conversations, notes
 from bot.db.queues import inbox, parked_items, stop_requests
+from bot.db.queues.item_bodies import QueuedTexts
 from bot.db.queues.stop_requests import StopCommand
 from bot.domain import Button, Part
 from bot.translations.translator import Translator, translatable
@@ -120,17 +120,22 @@ async def queue_task(
     `with_thinking`: after a thought, whatever the chat has set.
     `continues`: the last answer is to be continued.
     """
-    body: dict[str, Any] = {"person": context.person, "name": context.name, "texts": texts}
-    if of_turn is not None:
-        body["turn"] = of_turn
-    if deep:
-        body["deep"] = True
-    if with_thinking:
-        body["think"] = True
-    if continues:
-        body["goes_on"] = True
+    queued = QueuedTexts(
+        context.person,
+        context.name,
+        texts,
+        turn=of_turn,
+        deep=deep,
+        thinks=with_thinking,
+        continues=continues,
+    )
     await inbox.add(
-        context.tx, kind="task", lane=context.lane, sender=context.person, body=body, now=context.now
+        context.tx,
+        kind="task",
+        lane=context.lane,
+        sender=context.person,
+        body=queued.serialize(),
+        now=context.now,
     )
 
 

@@ -5,6 +5,7 @@ from functools import partial
 from bot.chat.actions import ActionContext, ActionResult, expire_button, reply_text
 from bot.db.maintenance import retention
 from bot.db.queues import inbox, jobs, stop_requests
+from bot.db.queues.item_bodies import ForgetOrder
 from bot.domain import Button, Part
 from bot.translations.dates import format_day
 from bot.translations.translator import translatable
@@ -78,13 +79,10 @@ async def handle_forget_button(context: ActionContext) -> ActionResult:
         )
         await stop_requests.stop(context.tx, lane, before=context.item.id, now=context.now)
         await retention.drop_waiting(context.tx, lane, before=context.item.id, now=context.now)
-        body = {
-            "job": "forget",
-            "asked_at": context.now,
-            "tell": lane == context.lane,
-            "language": context.translate.language,
-        }
-        await inbox.add(context.tx, kind="system", lane=lane, sender=None, body=body, now=context.now)
+        order = ForgetOrder(context.now, lane == context.lane, context.translate.language)
+        await inbox.add(
+            context.tx, kind="system", lane=lane, sender=None, body=order.serialize(), now=context.now
+        )
     return ActionResult(
         toast=context.translate("I'm forgetting this chat."),
         replacement=Part(context.translate("I'm forgetting this chat.")),

@@ -8,6 +8,7 @@ from bot.chat.actions import (
     reply_hint,
 )
 from bot.db.queues import inbox, requeued_items
+from bot.db.queues.item_bodies import ReminderWish
 from bot.db.transaction import Transaction
 from bot.domain import Button, Part
 from bot.jobs.times import zones
@@ -34,7 +35,7 @@ async def handle_remind(context: ActionContext) -> ActionResult:
     said_at = context.now
     if context.item.stale:
         said_at = context.item.body["message"]["date"]
-    body = {"person": context.person, "name": context.name, "words": context.args, "said_at": said_at}
+    body = ReminderWish(context.person, context.name, context.args, said_at).serialize()
     await inbox.add(
         context.tx, kind="reminder", lane=context.lane, sender=context.person, body=body, now=context.now
     )

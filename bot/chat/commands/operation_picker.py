@@ -159,13 +159,12 @@ def _build_hosts_question(translate: Translator, source: Source, hosts: Sequence
 async def _queue_pick(context: ActionContext, source: Source, chosen: Sequence[str]) -> ActionResult:
     names = [operation.operation for operation in openapi_sources.list_operations(source)]
     numbers = [str(names.index(name) + 1) for name in chosen]
-    queued = await write_tool_task(context, "pick", {"words": " ".join([source.name, *numbers])})
+    await write_tool_task(context, "pick", words=" ".join([source.name, *numbers]))
     return ActionResult(
         toast=context.translate("They are added."),
         replacement=Part(
             context.translate("I add {count} of {source}.", count=len(numbers), source=source.name)
         ),
-        after_commit=queued.after_commit,
     )
 
 

@@ -31,7 +31,5 @@ async def delete_secret_message(context: ActionContext) -> ActionResult:
     text = str(message.get("text", message.get("caption")))
     logs.hide_secrets(word for word in text.split() if has_likely_secret(word))
     await inbox.forget_body(context.tx, [context.item.id])
-    queued = await write_tool_task(context, "unsay", {"message": message["message_id"]})
-    return ActionResult(
-        parts=(build_part(context.translate(SECRET_NOTICE)),), after_commit=queued.after_commit
-    )
+    await write_tool_task(context, "unsay", message=message["message_id"])
+    return ActionResult(parts=(build_part(context.translate(SECRET_NOTICE)),))

@@ -1,7 +1,6 @@
 """What people send back from the page of a sign-in: deleted as soon as it is read, here and in the chat."""
 
 import re
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -35,7 +34,7 @@ async def take_answer(context: ActionContext) -> ActionResult:
     answer = _find_answer(context.args)
     message: dict[str, Any] = context.item.body.get("message") or context.item.body["edited_message"]
     await inbox.forget_body(context.tx, [context.item.id])
-    await write_tool_task(context, "unsay", {"message": message["message_id"]})
+    await write_tool_task(context, "unsay", message=message["message_id"])
     flows = context.deps.tools.sign_ins
     if answer is None or not flows.is_open(answer, context.person):
         return ActionResult(parts=(build_part(context.translate(CLOSED_NOTICE)),))
@@ -45,5 +44,5 @@ async def take_answer(context: ActionContext) -> ActionResult:
 
 async def handle_sign_in_button(context: ActionContext) -> ActionResult:
     """The button of an offer to sign in; `context.args` is the source."""
-    queued = await write_tool_task(context, "signin", {"words": context.args})
-    return replace(queued, toast=context.translate("I'm asking for the link; it will come here."))
+    await write_tool_task(context, "signin", words=context.args)
+    return ActionResult(toast=context.translate("I'm asking for the link; it will come here."))

@@ -3,15 +3,14 @@
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
 from bot.chat.actions import count_utf16_units
-from bot.chat.commands.tool_tasks import TOOLS_JOB, FinishTask, ToolTask, finish_with
+from bot.chat.commands.tool_tasks import FinishTask, ToolTask, add_tool_order, finish_with
 from bot.chat.commands.tool_text import build_parts
 from bot.db.engine import Database
 from bot.db.people import people
-from bot.db.queues import inbox
+from bot.db.queues.item_bodies import ToolOrder
 from bot.db.retry import retry_until_available
 from bot.db.tools import sources
 from bot.db.tools.audit import Actor
@@ -84,15 +83,15 @@ class SignInTasks:
         async with self._database.read_transaction() as tx:
             secrets = await self._secret_box.decrypt_all(tx)
         # The account that gives the listing may have been that of somebody who was removed.
-        fills_listing = self._rights.is_admin(task.person) and name_sign_in(source.name) not in secrets
-        is_personal = _is_personal(source, task.person) and not fills_listing
+        fills_listing = self._rights.is_admin(task.order.person) and name_sign_in(source.name) not in secrets
+        is_personal = _is_personal(source, task.order.person) and not fills_listing
         link = await self.flows.start(
-            SignInRequest(source, secrets, task.person, task.name, task.lane, is_personal)
+            SignInRequest(source, secrets, task.order.person, task.order.name, task.order.lane, is_personal)
         )
         return build_link_part(task.translate, source.name, link, self._tool_settings.sign_in_url)
 
     async def _offer_sign_in(self, task: ToolTask) -> FinishTask:
-        source = await self._load_source(task.args.strip())
+        source = await self._load_source(task.order.words.strip())
         if not self._can_sign_in(task, source):
             raise ChangeRefused(
                 "You cannot sign in to {source}: an admin has to grant you its tools.", source=source.name
@@ -105,11 +104,13 @@ class SignInTasks:
         return finish
 
     def _can_sign_in(self, task: ToolTask, source: Source) -> bool:
-        if self._rights.is_admin(task.person):
+        if self._rights.is_admin(task.order.person):
             return True
         names = [definition["name"] for definition in source.options.get("listing", ())]
-        is_granted = any(self._rights.can_use(name, task.person, task.lane.chat) for name in names)
-        return _is_personal(source, task.person) and is_granted
+        is_granted = any(
+            self._rights.can_use(name, task.order.person, task.order.lane.chat) for name in names
+        )
+        return _is_personal(source, task.order.person) and is_granted
 
     async def _end_sign_in(self, request: SignInRequest, outcome: SignIn | ToolError) -> None:
         """Seal what a sign-in gave, and leave a task that tells the admin."""
@@ -141,14 +142,14 @@ class SignInTasks:
     async def _add_tools(self, task: ToolTask) -> FinishTask:
         """Say how a sign-in ended; add the tools of a source that waited for its first one."""
         translate = task.translate
-        is_personal = task.item.body["personal"]
-        if error := task.item.body["error"]:
-            hint = translate("For another link: /tools signin {source}", source=task.args)
+        is_personal = task.order.is_personal
+        if error := task.order.error:
+            hint = translate("For another link: /tools signin {source}", source=task.order.words)
             if is_personal:
                 hint = translate("Ask me again for what you wanted, and I'll send you another button.")
-            outcome = translate("Not signed in to {source}.", source=task.args)
+            outcome = translate("Not signed in to {source}.", source=task.order.words)
             return finish_with(f"{outcome} {escape_for_terminal(error)}", hint)
-        source = await self._load_source(task.args)
+        source = await self._load_source(task.order.words)
         signed_in = translate("You are signed in to {source}.", source=source.name)
         if is_personal:
             hint = translate("What I do there for you, I do with your account. Ask me again.")
@@ -181,17 +182,16 @@ def _is_personal(source: Source, person: int) -> bool:
 
 
 async def _queue_ended(tx: Transaction, request: SignInRequest, error: str) -> None:
-    body: dict[str, Any] = {
-        "job": TOOLS_JOB,
-        "do": "signed",
-        "person": request.person,
-        "name": request.name,
-        "lane": request.lane.key,
-        "words": request.source.name,
-        "error": error,
-        "personal": request.is_personal,
-    }
-    await inbox.add(tx, kind="system", lane=None, sender=request.person, body=body, now=time.time())
+    order = ToolOrder(
+        "signed",
+        request.person,
+        request.name,
+        request.lane,
+        words=request.source.name,
+        error=error,
+        is_personal=request.is_personal,
+    )
+    await add_tool_order(tx, order, now=time.time())
 
 
 def build_link_part(translate: Translator, source_name: str, link: str, redirect_url: str) -> Part:

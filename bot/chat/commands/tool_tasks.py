@@ -9,22 +9,22 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from bot.chat.actions import ActionContext, ActionResult, reply_text
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.queues import inbox, outbox
+from bot.db.queues.item_bodies import ToolOrder
 from bot.db.retry import retry_until_available
 from bot.db.tools.audit import Actor
 from bot.db.transaction import Transaction
-from bot.domain import InboxItem, Lane, Part
+from bot.domain import InboxItem, Part
 from bot.errors import ChangeRefused, SettingsRefused, StoreUnavailable
 from bot.tool_registry.registry import ToolRegistry
 from bot.translations.translator import Translator, translatable
 from bot.usage.plain_text import escape_for_terminal
 
-TOOLS_JOB = "tools"
 _LOOKING = translatable("I'm looking at it; what I find comes here.")
 STARTED_REPLIES = {
     "add": _LOOKING,
@@ -41,37 +41,38 @@ FinishTask: TypeAlias = Callable[[Transaction], Awaitable[tuple[Part, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class ToolTask:
-    """One task: what was asked, by whom and where to answer; `item.attempt` counts how often it was begun.
+    """One task: an item and its order; `item.attempt` counts how often it was begun.
 
     `translate`: into the language of the person.
     """
 
     item: InboxItem
-    person: int
-    name: str
-    lane: Lane
-    args: str
+    order: ToolOrder
     translate: Translator
 
     @property
     def actor(self) -> Actor:
         """The person, as the author of what this task changes."""
-        return Actor(self.person, "telegram")
+        return Actor(self.order.person, "telegram")
 
 
-async def queue_tool_task(context: ActionContext, args: str, *, do: str) -> ActionResult:
+async def queue_tool_task(context: ActionContext, args: str, *, act: str) -> ActionResult:
     """Queue a task of this kind with the arguments of the person who asks, and reply that it started."""
-    return await write_tool_task(context, do, {"words": args}, context.translate(STARTED_REPLIES[do]))
+    await write_tool_task(context, act, words=args)
+    return reply_text(context.translate(STARTED_REPLIES[act]))
 
 
 async def write_tool_task(
-    context: ActionContext, do: str, fields: Mapping[str, Any], reply: str = ""
-) -> ActionResult:
+    context: ActionContext, act: str, *, words: str = "", message: int | None = None
+) -> None:
     """Store a task, to be done at once."""
-    requester = {"person": context.person, "name": context.name, "lane": context.lane.key}
-    body = {"job": TOOLS_JOB, "do": do, **requester, **fields}
-    await inbox.add(context.tx, kind="system", lane=None, sender=context.person, body=body, now=context.now)
-    return reply_text(reply) if reply else ActionResult()
+    order = ToolOrder(act, context.person, context.name, context.lane, words, message)
+    await add_tool_order(context.tx, order, now=context.now)
+
+
+async def add_tool_order(tx: Transaction, order: ToolOrder, *, now: float) -> None:
+    """Store an order, to be done at once."""
+    await inbox.add(tx, kind="system", lane=None, sender=order.person, body=order.serialize(), now=now)
 
 
 class ToolTaskRunner:
@@ -95,13 +96,12 @@ class ToolTaskRunner:
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         [item] = items
-        body = item.body
+        order = ToolOrder.parse(item.body)
         async with self._database.read_transaction() as tx:
-            translate = await people.find_translator(tx, body["person"])
-            has_right = await self._has_right(tx, body)
-        lane = Lane.parse(body["lane"])
-        task = ToolTask(item, body["person"], body["name"], lane, body.get("words", ""), translate)
-        handle = self._handlers[body["do"]]
+            translate = await people.find_translator(tx, order.person)
+            has_right = await self._has_right(tx, order)
+        task = ToolTask(item, order, translate)
+        handle = self._handlers[order.act]
         try:
             finish = await handle(task) if has_right else finish_with()
             # Wait for the database rather than fail: the task would be done a second time.
@@ -115,16 +115,16 @@ class ToolTaskRunner:
     async def _finish_task(self, task: ToolTask, finish: FinishTask) -> None:
         now = time.time()
         async with self._database.transaction() as tx:
-            parts = await finish(tx) if await self._has_right(tx, task.item.body) else ()
+            parts = await finish(tx) if await self._has_right(tx, task.order) else ()
             if parts:
-                await outbox.add(tx, item=task.item.id, lane=task.lane, parts=parts, now=now)
+                await outbox.add(tx, item=task.item.id, lane=task.order.lane, parts=parts, now=now)
             await inbox.mark_done(tx, [task.item.id], now=now)
 
-    async def _has_right(self, tx: Transaction, body: Mapping[str, Any]) -> bool:
+    async def _has_right(self, tx: Transaction, order: ToolOrder) -> bool:
         """Whether who asked may have this done now: an admin all, others sign in with their own account."""
-        role = await people.load_role(tx, body["person"], self._configured_admins)
-        is_own = body["do"] == "signin" or (body["do"] == "signed" and body["personal"])
-        return role == "admin" or body["do"] == "unsay" or (is_own and role == "member")
+        role = await people.load_role(tx, order.person, self._configured_admins)
+        is_own = order.act == "signin" or (order.act == "signed" and order.is_personal)
+        return role == "admin" or order.act == "unsay" or (is_own and role == "member")
 
 
 def finish_with(*lines: str) -> FinishTask:

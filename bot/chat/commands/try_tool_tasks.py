@@ -47,7 +47,7 @@ class TryToolTasks:
         return {"try": self._try_tool, "reload": self._reload_sources, "unsay": self._delete_message}
 
     async def _try_tool(self, task: ToolTask) -> FinishTask:
-        name, arguments, *_ = [*task.args.split(maxsplit=1), ""]
+        name, arguments, *_ = [*task.order.words.split(maxsplit=1), ""]
         tool = self._registry.get(name)
         if tool is None:
             raise ChangeRefused("{name} cannot be used now; /tools shows how it stands.", name=name[:80])
@@ -56,7 +56,7 @@ class TryToolTasks:
         if not tool.repeatable:
             async with self._database.transaction() as tx:
                 await inbox.count_attempt(tx, task.item.id)
-        trial = Trial(tool, arguments, task.person, task.name, task.lane)
+        trial = Trial(tool, arguments, task.order.person, task.order.name, task.order.lane)
         result = await run_trial(self._database, trial)
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
@@ -82,7 +82,8 @@ class TryToolTasks:
         return finish_with(*lines, usable)
 
     async def _delete_message(self, task: ToolTask) -> FinishTask:
-        deleted = await self._best_effort_calls.delete_message(task.lane, int(task.item.body["message"]))
+        assert task.order.message is not None
+        deleted = await self._best_effort_calls.delete_message(task.order.lane, task.order.message)
         await self._database.erase_deleted()
         if deleted:
             return finish_with()

@@ -14,6 +14,7 @@ from sqlalchemy import Table, and_, delete, func, insert, or_, select, text, upd
 from bot.db.conversations.chat_settings import load_consents, put_stricter_consents
 from bot.db.conversations.turns import fail
 from bot.db.portable_sql import JsonField, upsert
+from bot.db.queues.item_bodies import FORGET_JOB
 from bot.db.tables import (
     allowances,
     approvals,
@@ -62,7 +63,7 @@ _CARRIED_TABLES = (
     audit,
 )
 _SYSTEM_JOB_NAME = JsonField(inbox.c.body, "job")
-_IS_FORGET_JOB = and_(inbox.c.kind == "system", _SYSTEM_JOB_NAME == "forget")
+_IS_FORGET_JOB = and_(inbox.c.kind == "system", _SYSTEM_JOB_NAME == FORGET_JOB)
 _IS_PENDING = inbox.c.state.in_(("new", "running", "parked"))
 
 

@@ -7,11 +7,13 @@ its message id: an id of such a message is no number. Functions work inside the 
 """
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import and_, insert, select, update
 
 from bot.db.queues import inbox as inbox_rows
+from bot.db.queues.item_bodies import ForgetOrder
 from bot.db.queues.outbox_rows import serialize_part
 from bot.db.tables import inbox, outbox
 from bot.db.transaction import Transaction
@@ -70,8 +72,8 @@ async def _repeat_forget(tx: Transaction, item: int, lane: Lane, now: float) -> 
     query = select(inbox.c.body).where(later_jobs).order_by(inbox.c.id.desc()).limit(1)
     body = (await tx.execute(query)).scalar()
     if body is not None:
-        again = json.loads(body) | {"tell": False, "asked_at": now}
-        await inbox_rows.add(tx, kind="system", lane=lane, sender=None, body=again, now=now)
+        again = replace(ForgetOrder.parse(json.loads(body)), asked_at=now, tells=False)
+        await inbox_rows.add(tx, kind="system", lane=lane, sender=None, body=again.serialize(), now=now)
 
 
 async def find_inline_message_id(tx: Transaction, item: int) -> str:

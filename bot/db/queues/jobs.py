@@ -12,6 +12,7 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, func, insert, or_, select, update
 
 from bot.db.portable_sql import upsert
+from bot.db.queues.item_bodies import QueuedTexts
 from bot.db.tables import inbox, jobs, people
 from bot.db.tables.queues import compute_item_share
 from bot.db.transaction import Transaction
@@ -324,9 +325,9 @@ def build_inbox_row(job: Job, *, late: float = 0.0, left_out: bool = False) -> d
     if job.kind == "system":
         body: dict[str, Any] = {"job": job.name}
     else:
-        body = {"person": job.person, "name": job.person_name, "texts": [job.text]}
-        if late or left_out:
-            body |= {"late": late, "left_out": left_out}
+        assert job.person is not None
+        texts = QueuedTexts(job.person, job.person_name, (job.text,), late=late, left_out=left_out)
+        body = texts.serialize()
     return {
         "kind": job.kind,
         "shape": "other",
