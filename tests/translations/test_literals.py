@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.translations import catalogues
 
-CHAT_PACKAGES = ("jobs", "maintenance", "queue", "telegram", "tool_registry", "turns")
+CHAT_PACKAGES = ("chat", "jobs", "maintenance", "queue", "telegram", "tool_registry", "turns")
 SENDING_CALLS = {
     *("ActionResult", "Button", "Part", "build_hint", "build_page", "build_pages", "build_part"),
     *("build_parts", "finish_with", "reply_hint", "reply_text"),
@@ -23,7 +23,7 @@ ALLOWED = {
     *("prompt_text.py:describe_kind", "prompt_text.py:format_message", "prompt_text.py:_format_quote"),
     *("prompt_text.py:_describe_quoted_media", "user_message.py:_format_message"),
     *("user_message.py:_format_transcript", "assembly.py:format_unavailable"),
-    "file_allowance.py:_describe",
+    *("file_allowance.py:_describe", "toolbox.py:render_result"),
     # The command line prints it.
     *("restore.py:format_summary", "user_jobs.py:_format_state"),
     "secret_suggestions.py:format_for_command_line",
