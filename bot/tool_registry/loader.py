@@ -4,7 +4,7 @@ Stores what sources were found to give, and what waits for an admin. The decisio
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,7 @@ from tools.threads import run_in_thread
 
 if TYPE_CHECKING:
     from tools.mcp.definitions import McpToolListing
+    from tools.mcp.server import ListingStore
 
 FILE_REMOVED = "it is not in TOOLS_DIR any more"
 _REVISIONS = (revisions.TOOLS, revisions.FILES)
@@ -99,28 +100,24 @@ class RegistryRows:
 
 
 class RegistryLoader:
-    """Reads rows, files and servers.
-
-    `on_listing_stored` is called when a new listing of a server has been stored.
-    """
+    """Reads rows, files and servers; `listing_store` is told what a server lists."""
 
     def __init__(
         self,
         database: Database,
         builtin_tools: Iterable[Tool],
         settings: ToolSettings,
-        on_listing_stored: Callable[[], Awaitable[None]],
+        listing_store: "ListingStore | None",
         offer_sign_in: OfferSignIn = offer_nothing,
     ):
         self.builtin_tools = tuple(builtin_tools)
         self._database = database
         self._settings = settings
-        self._on_listing_stored = on_listing_stored
         self._loaded_folder = LoadedFolder()
         self._secret_box = SecretBox(settings.secret_keys)
         self._source_loader = SourceLoader(
             settings.private_hosts,
-            self._store_listing,
+            listing_store,
             settings.homes,
             partial(SealedSignIn, database, self._secret_box),
             offer_sign_in,
@@ -248,8 +245,8 @@ class RegistryLoader:
             if file.name not in stored_names
         ]
 
-    async def _store_listing(self, name: str, listing: "McpToolListing") -> None:
-        """Store what a server lists if it differs; a new or changed tool then waits for an admin."""
+    async def store_listing(self, name: str, listing: "McpToolListing") -> bool:
+        """Store what a server lists, and return whether it differs: a new tool then waits for an admin."""
 
         async def write() -> bool:
             async with self._database.transaction() as tx:
@@ -261,5 +258,4 @@ class RegistryLoader:
                 await sources.put(tx, replace(source, options={**source.options, "listing": definitions}))
             return True
 
-        if await retry_until_available(write):
-            await retry_until_available(self._on_listing_stored)
+        return await retry_until_available(write)

@@ -3,31 +3,27 @@
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator
-from functools import partial
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from bot.tool_registry.program_homes import delete_home
 from tools.base import ToolError
-from tools.mcp.definitions import McpToolListing
 from tools.mcp.location import ServerLocation
-from tools.mcp.server import McpServerClient
+from tools.mcp.server import ListingStore, McpServerClient
 from tools.mcp.time_limits import McpServerLimits
 from tools.threads import run_in_thread
 
 IDLE_SECONDS = 900.0  # without a call, after which the connection of one person ends
 
-ListingCallback = Callable[[str, McpToolListing], Awaitable[None]]
-
 
 class McpServers:
-    """Calls `on_listing` with the name of a source and what its server lists.
+    """Builds the clients; `listing_store` keeps what a server lists, by the name of its source.
 
     The connection of one person ends after `idle_seconds` without a call. Calls of tools work after `start`.
     """
 
-    def __init__(self, on_listing: ListingCallback, idle_seconds: float = IDLE_SECONDS) -> None:
-        self._on_listing = on_listing
+    def __init__(self, listing_store: ListingStore | None, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._listing_store = listing_store
         self._servers: dict[str, McpServerClient] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -47,8 +43,9 @@ class McpServers:
         server = self._servers.get(key)
         if server is None or (server.location, server.limits) != (location, limits):
             self._stop_server(key)
-            on_listing = partial(self._on_listing, name) if person is None else _ignore_listing
-            server = self._servers[key] = McpServerClient(name, location, on_listing, limits)
+            # What one person is offered changes nothing for the others.
+            listing_store = self._listing_store if person is None else None
+            server = self._servers[key] = McpServerClient(name, location, limits, listing_store)
             self._start_server(key, server)
         return server
 
@@ -133,10 +130,6 @@ class McpServers:
 
 def _build_key(name: str, person: int | None) -> str:
     return name if person is None else f"{name}:{person}"
-
-
-async def _ignore_listing(listing: McpToolListing) -> None:
-    """What one person is offered changes nothing for the others."""
 
 
 async def _delete_home(home: Path, ending: Collection[asyncio.Task[None]]) -> None:

@@ -8,7 +8,6 @@ import re
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -219,7 +218,7 @@ async def build_tools(source: Source, private_hosts: frozenset[str]) -> tuple[To
 
     Raises ChangeRefused if one cannot be built.
     """
-    loader = SourceLoader(private_hosts, _ignore_listing)
+    loader = SourceLoader(private_hosts)
     [source_tools] = await loader.load_sources([source], _AnySecret())
     if source_tools.trouble:
         raise ChangeRefused(to_sentence(source_tools.trouble))
@@ -229,10 +228,6 @@ async def build_tools(source: Source, private_hosts: frozenset[str]) -> tuple[To
 def to_sentence(reason: str) -> str:
     """Return the text of an error as a sentence for an admin."""
     return f"{reason[:1].upper()}{reason[1:].rstrip('.')}."
-
-
-async def _ignore_listing(name: str, listing: "McpToolListing") -> None:
-    """A preview stores nothing."""
 
 
 def _build_location(source: Source, secrets: Mapping[str, str], request: SourceRequest) -> "ServerLocation":
@@ -277,9 +272,7 @@ async def _fetch_listing(source: Source, location: "ServerLocation") -> "McpTool
     from tools.mcp.location import ServerUrl
     from tools.mcp.server import McpServerClient
 
-    server = McpServerClient(
-        source.name, location, partial(_ignore_listing, source.name), build_limits(source, location)
-    )
+    server = McpServerClient(source.name, location, build_limits(source, location))
     try:
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(server.run(), name=f"MCP server {source.name}")

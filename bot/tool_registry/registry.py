@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bot.agent.tool_search import META_TOOL_NAMES, SearchableTools, pick_tools
 from bot.db.commit_watch import CommitWatch, compute_seconds_to_look
@@ -32,6 +32,9 @@ from tools.base import Tool
 from tools.builtin.look_back import look_back
 from tools.builtin.notes import recall
 from tools.threads import run_in_thread
+
+if TYPE_CHECKING:
+    from tools.mcp.definitions import McpToolListing
 
 POLL_SECONDS = 2.0  # between looks for changes that another process made
 MAX_CACHED_TOOLBOXES = 256  # where there are many tools, each conversation may have its own
@@ -73,7 +76,7 @@ class ToolRegistry:
         offer_sign_in: OfferSignIn = offer_nothing,
     ) -> None:
         self.on_members_changed: Callable[[], None] = lambda: None
-        self._loader = RegistryLoader(database, builtin_tools, settings, self.refresh, offer_sign_in)
+        self._loader = RegistryLoader(database, builtin_tools, settings, self, offer_sign_in)
         self._max_prompt_tokens = settings.max_prompt_tokens
         self._commits = CommitWatch(settings.database_file)
         self._is_admin = is_admin
@@ -263,6 +266,11 @@ class ToolRegistry:
         It may take a minute.
         """
         return await self._loader.refresh_listings()
+
+    async def store_listing(self, server: str, listing: "McpToolListing") -> None:
+        """Store what a server lists; if it differs, apply it."""
+        if await self._loader.store_listing(server, listing):
+            await retry_until_available(self.refresh)
 
     async def refresh(self) -> None:
         """Apply what is registered now; turns that run keep the tools they have."""

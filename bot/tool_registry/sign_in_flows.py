@@ -7,8 +7,9 @@ comes here from a browser, or in a message that is deleted as soon as it is read
 import asyncio
 import importlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from bot.db.tools.sources import Source
 from bot.domain import Lane
@@ -17,7 +18,7 @@ from bot.tool_registry.secret_references import MissingSecret, fill_secrets
 from bot.tool_registry.sources import build_location
 from tools.base import ToolError
 from tools.mcp.location import ServerUrl
-from tools.mcp.sign_in import SignIn, SignInAnswer, find_state
+from tools.mcp.sign_in import SignIn, SignInAnswer, SignInDialog, find_state
 from tools.threads import run_in_thread
 
 SIGN_IN_PATH = "/canvasgram/signin"
@@ -29,9 +30,6 @@ SIGN_IN_ENDED = "the one who asked for it has no access any more."
 SIGN_IN_SECONDS = 900.0  # from the link to what its page sends back
 
 log = logging.getLogger(__name__)
-
-ShowLink = Callable[[str], Awaitable[None]]
-WaitForAnswer = Callable[[], Awaitable[SignInAnswer]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +52,40 @@ class SignInRequest:
         return self.person if self.is_personal else None
 
 
-@dataclass(frozen=True, slots=True)
-class _WaitingSignIn:
-    """A sign-in whose link was shown to the one who asked, and what its page will send back."""
+class SignInStorage(Protocol):
+    """Keeps what came of the sign-ins whose link was used."""
 
-    request: SignInRequest
-    answer: asyncio.Future[SignInAnswer]
+    async def store_outcome(self, request: SignInRequest, outcome: SignIn | ToolError) -> None:
+        """Keep a sign-in, or tell who asked why there is none."""
 
 
-OnSignInEnded = Callable[[SignInRequest, SignIn | ToolError], Awaitable[None]]
+class _ChatDialog:
+    """A sign-in that goes on: its link is sent to a chat, and its answer comes from the page or the chat.
+
+    It is in `by_state` from when its link was shown.
+    """
+
+    def __init__(self, request: SignInRequest, by_state: dict[str, "_ChatDialog"]) -> None:
+        loop = asyncio.get_running_loop()
+        self.request = request
+        self.link: asyncio.Future[str] = loop.create_future()
+        self.answer: asyncio.Future[SignInAnswer] = loop.create_future()
+        self._by_state = by_state
+        self._state = ""
+
+    async def show_link(self, link: str) -> None:
+        self._state = find_state(link)
+        self._by_state[self._state] = self
+        self.link.set_result(link)
+
+    async def wait_for_answer(self) -> SignInAnswer:
+        async with asyncio.timeout(SIGN_IN_SECONDS):
+            return await self.answer
+
+    def close(self) -> None:
+        """Take no answer any more."""
+        if self._by_state.get(self._state) is self:
+            del self._by_state[self._state]
 
 
 async def run_sign_in(
@@ -70,8 +93,7 @@ async def run_sign_in(
     secrets: Mapping[str, str],
     private_hosts: frozenset[str],
     redirect_url: str,
-    show_link: ShowLink,
-    wait_for_answer: WaitForAnswer,
+    dialog: SignInDialog,
 ) -> SignIn:
     """Sign in to a source. Raises ToolError; ValueError or MissingSecret if it must not be called."""
     oauth = await run_in_thread(importlib.import_module, "tools.mcp.oauth")
@@ -82,20 +104,20 @@ async def run_sign_in(
     registered = fill_secrets(source.options.get("sign_in", {}), secrets)
     if "client_id" in registered:
         client = oauth.RegisteredClient(registered["client_id"], registered.get("client_secret"))
-    sign_in: SignIn = await oauth.sign_in(location, redirect_url, show_link, wait_for_answer, client)
+    sign_in: SignIn = await oauth.sign_in(location, redirect_url, dialog, client)
     return sign_in
 
 
 class SignInFlows:
-    """Runs them; `on_ended` is awaited with what came of each whose link was shown, but for those unused."""
+    """Runs them; `storage` keeps what came of each whose link was used."""
 
-    def __init__(self, private_hosts: frozenset[str], redirect_url: str, on_ended: OnSignInEnded) -> None:
+    def __init__(self, private_hosts: frozenset[str], redirect_url: str, storage: SignInStorage) -> None:
         self.redirect_url = redirect_url
         self._private_hosts = private_hosts
-        self._on_ended = on_ended
+        self._storage = storage
         self._group: asyncio.TaskGroup | None = None
         self._tasks: dict[tuple[str, int | None], asyncio.Task[None]] = {}
-        self._waiting: dict[str, _WaitingSignIn] = {}
+        self._waiting: dict[str, _ChatDialog] = {}
 
     async def run(self) -> None:
         """Let sign-ins go on until cancelled."""
@@ -110,11 +132,11 @@ class SignInFlows:
         key = name, request.account
         if (earlier := self._tasks.pop(key, None)) is not None:
             earlier.cancel()
-        link: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        task = self._group.create_task(self._run_flow(request, link), name=f"sign in to {name}")
+        dialog = _ChatDialog(request, self._waiting)
+        task = self._group.create_task(self._run_flow(dialog), name=f"sign in to {name}")
         self._tasks[key] = task
         try:
-            return await link
+            return await dialog.link
         except (ToolError, ValueError) as error:
             raise ChangeRefused("{name}: {error}", name=name, error=error) from None
 
@@ -142,47 +164,34 @@ class SignInFlows:
         waiting.answer.set_result(answer)
         return True
 
-    async def _run_flow(self, request: SignInRequest, link: asyncio.Future[str]) -> None:
-        answer: asyncio.Future[SignInAnswer] = asyncio.get_running_loop().create_future()
-
-        async def show_link(url: str) -> None:
-            self._waiting[find_state(url)] = _WaitingSignIn(request, answer)
-            link.set_result(url)
-
-        async def wait_for_answer() -> SignInAnswer:
-            async with asyncio.timeout(SIGN_IN_SECONDS):
-                return await answer
-
+    async def _run_flow(self, dialog: _ChatDialog) -> None:
+        request = dialog.request
         try:
-            outcome = await self._sign_in(request, show_link, wait_for_answer)
+            outcome = await self._sign_in(dialog)
         except asyncio.CancelledError:
-            if not link.done():
-                link.set_exception(ToolError("another sign-in was begun."))
+            if not dialog.link.done():
+                dialog.link.set_exception(ToolError("another sign-in was begun."))
             raise
         finally:
-            self._waiting = {
-                state: other for state, other in self._waiting.items() if other.answer is not answer
-            }
+            dialog.close()
             key = request.source.name, request.account
             if self._tasks.get(key) is asyncio.current_task():
                 del self._tasks[key]
-        if not link.done():
+        if not dialog.link.done():
             assert isinstance(outcome, ToolError)
-            link.set_exception(outcome)
-        elif answer.done():
-            await self._on_ended(request, outcome)
+            dialog.link.set_exception(outcome)
+        elif dialog.answer.done():
+            await self._storage.store_outcome(request, outcome)
 
-    async def _sign_in(
-        self, request: SignInRequest, show_link: ShowLink, wait_for_answer: WaitForAnswer
-    ) -> SignIn | ToolError:
+    async def _sign_in(self, dialog: _ChatDialog) -> SignIn | ToolError:
+        request = dialog.request
         try:
             return await run_sign_in(
                 request.source,
                 request.secrets,
                 self._private_hosts,
                 self.redirect_url,
-                show_link,
-                wait_for_answer,
+                dialog,
             )
         except ToolError as error:
             return error

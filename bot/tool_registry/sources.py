@@ -35,10 +35,10 @@ from tools.schemas.signature import ToolDefinitionError
 from tools.threads import run_in_thread
 
 if TYPE_CHECKING:
-    from bot.tool_registry.mcp_servers import ListingCallback, McpServers
+    from bot.tool_registry.mcp_servers import McpServers
     from tools.mcp.definitions import McpToolDefinition
     from tools.mcp.location import ServerLocation
-    from tools.mcp.server import McpServerClient
+    from tools.mcp.server import ListingStore, McpServerClient
     from tools.mcp.sign_in import SignInStore
     from tools.mcp.time_limits import McpServerLimits
 
@@ -75,21 +75,21 @@ class _BuiltTools:
 class SourceLoader:
     """Builds the tools of sources; keeps the clients of MCP servers.
 
-    `private_hosts` are the hosts of private networks that may be reached; `on_listing` is called with what an
-    MCP server lists; `homes` is the folder of the homes of programs. Without `open_sign_in` nobody is signed
+    `private_hosts` are the hosts of private networks that may be reached; `listing_store` keeps what an MCP
+    server lists; `homes` is the folder of the homes of programs. Without `open_sign_in` nobody is signed
     in anywhere; `offer_sign_in` is called when a person has to.
     """
 
     def __init__(
         self,
         private_hosts: frozenset[str],
-        on_listing: "ListingCallback",
+        listing_store: "ListingStore | None" = None,
         homes: Path | None = None,
         open_sign_in: OpenSignIn | None = None,
         offer_sign_in: OfferSignIn = offer_nothing,
     ) -> None:
         self._private_hosts = private_hosts
-        self._on_listing = on_listing
+        self._listing_store = listing_store
         self._homes = homes
         self._open_sign_in = open_sign_in
         self._offer_sign_in = offer_sign_in
@@ -285,7 +285,7 @@ class SourceLoader:
         from bot.tool_registry.mcp_servers import McpServers
 
         if self._servers is None:
-            self._servers = McpServers(self._on_listing)
+            self._servers = McpServers(self._listing_store)
             if self._group is not None:
                 self._servers.start(self._group)
         return self._servers.get_server(name, location, limits, person)

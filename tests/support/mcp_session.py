@@ -35,7 +35,7 @@ class RecordedListings:
         self.listings: list[McpToolListing] = []
         self._listing_added = asyncio.Event()
 
-    async def __call__(self, listing: McpToolListing) -> None:
+    async def store_listing(self, _server: str, listing: McpToolListing) -> None:
         self.listings.append(listing)
         self._listing_added.set()
         self._listing_added = asyncio.Event()
@@ -50,7 +50,7 @@ async def running_server(
     location: ServerLocation, limits: McpServerLimits = QUICK_LIMITS, name: str = "odd"
 ) -> AsyncIterator[tuple[McpServerClient, RecordedListings]]:
     changes = RecordedListings()
-    server = McpServerClient(name, location, changes, limits)
+    server = McpServerClient(name, location, limits, changes)
     async with asyncio.TaskGroup() as tasks:
         owner = tasks.create_task(server.run())
         try:

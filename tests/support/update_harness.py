@@ -258,7 +258,7 @@ class UpdateHarness:
                     lambda person: self.access.get_role(person) == "admin",
                 ),
                 self.builtin_tools,
-                SignInFlows(frozenset(), "http://127.0.0.1/signed-in", self._end_sign_in),
+                SignInFlows(frozenset(), "http://127.0.0.1/signed-in", self),
                 None,
             ),
             user_jobs=self.user_jobs,
@@ -292,7 +292,7 @@ class UpdateHarness:
     async def _has_quota(self, person: int, lane: Lane) -> bool:
         return self.has_quota
 
-    async def _end_sign_in(self, request: SignInRequest, outcome: SignIn | ToolError) -> None: ...
+    async def store_outcome(self, request: SignInRequest, outcome: SignIn | ToolError) -> None: ...
 
     async def _load_prompt_breakdown(self, tx: Transaction, lane: Lane) -> PromptBreakdown:
         return self.prompt_breakdown

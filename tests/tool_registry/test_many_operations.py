@@ -182,11 +182,8 @@ async def test_what_others_change_while_tools_are_built_is_kept(database: Databa
         await tools.put(tx, StoredTool("shop_0", "shop", enabled=False))
         await revisions.bump(tx, revisions.TOOLS)
 
-    async def ignore() -> None:
-        """No server lists anything."""
-
     interrupted: Any = InterruptedDatabase(database, disable)
-    loader = RegistryLoader(interrupted, (), ToolSettings(), ignore)
+    loader = RegistryLoader(interrupted, (), ToolSettings(), None)
     await loader.refresh()
     async with database.read_transaction() as tx:
         row = await tools.find(tx, "shop_0")

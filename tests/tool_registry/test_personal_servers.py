@@ -21,14 +21,10 @@ from tests.support.mcp_http_server import ANY_SCHEMA, FakeMcpHttpServer
 from tests.support.mcp_session import QUICK_LIMITS, STDIO_SERVER, call_tool, stdio_program
 from tests.tools.conftest import build_context
 from tools.base import Tool
-from tools.mcp.definitions import McpToolDefinition, McpToolListing
+from tools.mcp.definitions import McpToolDefinition
 from tools.mcp.sign_in import SignIn, SignInStore
 
 COMMAND = shlex.join((sys.executable, "-S", str(STDIO_SERVER)))
-
-
-async def ignore_listing(name: str, listing: McpToolListing) -> None:
-    """Nothing is stored here."""
 
 
 @contextlib.asynccontextmanager
@@ -36,7 +32,7 @@ async def open_process_tool(homes: Path) -> AsyncIterator[tuple[Tool, SourceLoad
     """The tool `process` of a personal program, which returns the number of its process; and its loader."""
     request = SourceRequest("odd", COMMAND, homes=homes, personal=NOBODY)
     source = (await preview_server(request, {}, is_remote=False)).source
-    loader = SourceLoader(frozenset(), ignore_listing, homes)
+    loader = SourceLoader(frozenset(), None, homes)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(loader.run())
         [loaded] = await loader.load_sources([source], {})
@@ -66,7 +62,7 @@ async def test_each_person_has_a_process_and_a_home(tmp_path: Path):
 
 
 async def test_a_connection_of_one_person_ends_when_it_is_idle():
-    servers = McpServers(ignore_listing, idle_seconds=0.0)
+    servers = McpServers(None, idle_seconds=0.0)
     async with asyncio.TaskGroup() as tasks:
         servers.start(tasks)
         server = servers.get_server("odd", stdio_program(), QUICK_LIMITS, 7)
@@ -91,7 +87,7 @@ async def test_a_turn_that_began_before_a_sign_in_uses_it_and_the_same_connectio
         def open_sign_in(source: Source, person: int | None) -> SignInStore:
             return UnsealedSignIn(kept)
 
-        loader = SourceLoader(frozenset({"127.0.0.1"}), ignore_listing, open_sign_in=open_sign_in)
+        loader = SourceLoader(frozenset({"127.0.0.1"}), None, open_sign_in=open_sign_in)
         running = tasks.create_task(loader.run())
         [before] = await loader.load_sources([source], {})
         [after] = await loader.load_sources([source], {name_sign_in("odd", 7): kept.as_text()})

@@ -14,13 +14,9 @@ from bot.tool_registry.program_homes import find_home, find_homes_folder
 from bot.tool_registry.sources import SourceLoader
 from tests.support.mcp_session import stdio_program
 from tools.base import ToolContext, run_tool
-from tools.mcp.definitions import McpToolListing, ServerTool, build_listing
+from tools.mcp.definitions import ServerTool, build_listing
 
 SOURCE = Source("odd", "mcp_stdio", str(stdio_program()))
-
-
-async def ignore_listing(name: str, listing: McpToolListing) -> None:
-    """Nothing is stored."""
 
 
 def with_listing(source: Source, *names: str) -> Source:
@@ -50,7 +46,7 @@ async def test_a_home_is_kept_private_and_deleted_with_its_source(tmp_path: Path
     unused: Any = None
     context = ToolContext("7", "Ann", 7, "a", unused, unused, unused, "key-1")
     async with asyncio.TaskGroup() as tasks:
-        loader = SourceLoader(frozenset(), ignore_listing, homes)
+        loader = SourceLoader(frozenset(), None, homes)
         running = tasks.create_task(loader.run())
         loaded = await loader.load_sources([own, named], {})
         for source_tools in loaded:

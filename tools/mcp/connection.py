@@ -6,10 +6,10 @@ leave at any time.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from functools import partial
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from mcp import Client, MCPError
 from mcp.client import ClientRequestContext, Transport
@@ -290,15 +290,24 @@ class McpConnection:
         return result
 
 
+class ConnectionListener(Protocol):
+    """Hears of a connection and of what its server lists; awaited in the task of the connection."""
+
+    async def note_connection(self, connection: McpConnection, server_tools: list[ServerTool]) -> None:
+        """Take a connection that calls can be sent through from now on."""
+
+    async def note_tools(self, server_tools: list[ServerTool]) -> None:
+        """Take the tools that the server lists now."""
+
+
 async def run_connection(
     name: str,
     location: ServerLocation,
     limits: McpServerLimits,
     stderr_log: StderrLog,
-    on_connected: Callable[[McpConnection, list[ServerTool]], Awaitable[None]],
-    on_changed: Callable[[list[ServerTool]], Awaitable[None]],
+    listener: ConnectionListener,
 ) -> None:
-    """Connect, call `on_connected`, and call `on_changed` with every new list of tools, until it is over.
+    """Connect, and tell the listener of the connection and of every new list of tools, until it is over.
 
     Never returns: raises ConnectionGone, or what ended the connection, in groups as the SDK makes them.
     """
@@ -306,10 +315,12 @@ async def run_connection(
         connection = McpConnection(name, tasks, stderr_log)
         try:
             async with contextlib.AsyncExitStack() as stack:
-                await on_connected(connection, await _connect(location, limits, connection, stack))
+                await listener.note_connection(
+                    connection, await _connect(location, limits, connection, stack)
+                )
                 follow_task = tasks.create_task(connection.follow_changes(), name=f"mcp {name} follow")
                 try:
-                    await _watch_changes(connection, limits, on_changed)
+                    await _watch_changes(connection, limits, listener)
                 finally:
                     follow_task.cancel()
         finally:
@@ -364,7 +375,7 @@ def _explain_parse_error(error: MCPError) -> str | None:
 async def _watch_changes(
     connection: McpConnection,
     limits: McpServerLimits,
-    on_changed: Callable[[list[ServerTool]], Awaitable[None]],
+    listener: ConnectionListener,
 ) -> None:
     """List again whenever the server reports a change, and now and then anyway: a report may be lost."""
     backoff = ChangeBackoff(limits.min_relist_pause_seconds, limits.relist_seconds)
@@ -381,7 +392,7 @@ async def _watch_changes(
         connection.tools_changed.clear()
         async with asyncio.timeout(limits.list_seconds):
             server_tools = await connection.list_tools()
-        await on_changed(server_tools)
+        await listener.note_tools(server_tools)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await connection.closed.wait()

@@ -8,7 +8,7 @@ logs or words what was sent.
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,17 +31,12 @@ from tools.mcp.errors import AddressNotAllowed, describe_error
 from tools.mcp.http import create_client
 from tools.mcp.location import ServerUrl
 from tools.mcp.open_calls import FailedCall, capture_outcome
-from tools.mcp.sign_in import SignIn, SignInAnswer, SignInStore
+from tools.mcp.sign_in import SignIn, SignInDialog, SignInStore
 from tools.net.policy import ENCRYPTION_ADVICE, NetworkPolicy, host_of, port_of
 
 CLIENT_NAME = "Canvasgram"
 RENEWAL_MARGIN_SECONDS = 60.0  # before an access token ends; of a short one, half its time
 REQUEST_SECONDS = 30.0  # of one request of a sign-in
-
-ShowLink = Callable[[str], Awaitable[None]]
-"""Shows a person the link of the page where they sign in."""
-WaitForAnswer = Callable[[], Awaitable[SignInAnswer]]
-"""Waits for what that page sends back; may raise ToolError to give up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +50,11 @@ class RegisteredClient:
 async def sign_in(
     server: ServerUrl,
     redirect_url: str,
-    show_link: ShowLink,
-    wait_for_answer: WaitForAnswer,
+    dialog: SignInDialog,
     client: RegisteredClient | None = None,
 ) -> SignIn:
     """Sign in at a server. Raises ToolError with the reason, in words for an admin."""
-    flow = _SignInFlow(server, redirect_url, show_link, wait_for_answer, client)
+    flow = _SignInFlow(server, redirect_url, dialog, client)
     try:
         return await flow.run()
     except OAuthRegistrationError as error:
@@ -82,15 +76,13 @@ class _SignInFlow:
         self,
         server: ServerUrl,
         redirect_url: str,
-        show_link: ShowLink,
-        wait_for_answer: WaitForAnswer,
+        dialog: SignInDialog,
         client: RegisteredClient | None,
     ) -> None:
         self._server = server
         self._policy = NetworkPolicy(private=server.private)
         self._redirect_url = redirect_url
-        self._show_link = show_link
-        self._wait_for_answer = wait_for_answer
+        self._dialog = dialog
         self._has_shown_link = False
         self._storage = _MemoryStorage()
         if client is not None:
@@ -158,10 +150,10 @@ class _SignInFlow:
             raise AddressNotAllowed(str(error).rstrip(".")) from error
         self._choose_auth_method()
         self._has_shown_link = True
-        await self._show_link(link)
+        await self._dialog.show_link(link)
 
     async def _get_code(self) -> AuthorizationCodeResult:
-        answer = await self._wait_for_answer()
+        answer = await self._dialog.wait_for_answer()
         if answer.error is not None:
             raise ToolError("The sign-in was declined on its page.")
         return AuthorizationCodeResult(code=answer.code, state=answer.state, iss=answer.issuer)

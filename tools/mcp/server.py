@@ -8,10 +8,11 @@ import asyncio
 import importlib
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tools.base import AskPerson, Found, Rule, Tool, ToolAnswer, ToolContext, ToolError, ToolQuestion
 from tools.http.service import Credentials, mask_file, mask_texts
@@ -47,15 +48,20 @@ STEADY_SECONDS = 60.0  # after which a connection counts as steady
 
 log = logging.getLogger(__name__)
 
-OnListing = Callable[[McpToolListing], Awaitable[None]]
 ShowProgress = Callable[[str], None]
+
+
+class ListingStore(Protocol):
+    """Keeps what servers list."""
+
+    async def store_listing(self, server: str, listing: McpToolListing) -> None:
+        """Keep what the server of this name lists now; awaited in its task, so that calls continue."""
 
 
 class McpServerClient:
     """One server. It is started when somebody first lists its tools or calls one; `run` must be running then.
 
-    `on_listing` is called with the tools after the first connection, and whenever they have changed. It is
-    awaited in the server's own task, so that calls continue meanwhile.
+    `listing_store` keeps its tools after the first connection, and whenever they have changed.
     `trouble` says why the server is not available; None: it is, or was not needed yet. `needs_sign_in`: it
     refuses what it is sent, and is asked again only seldom.
     """
@@ -64,8 +70,8 @@ class McpServerClient:
         self,
         name: str,
         location: ServerLocation,
-        on_listing: OnListing,
         limits: McpServerLimits = DEFAULT_LIMITS,
+        listing_store: ListingStore | None = None,
     ) -> None:
         self.name = name
         self.location = location
@@ -73,7 +79,7 @@ class McpServerClient:
         self.needs_sign_in = False
         self._stderr_log = StderrLog(name)
         self._secret_texts = Credentials(location.secrets).secret_texts()
-        self._on_listing = on_listing
+        self._listing_store = listing_store
         self.limits = limits
         self._connection_wanted = asyncio.Event()
         self._state_changed = asyncio.Event()
@@ -95,7 +101,7 @@ class McpServerClient:
         # another error.
         async with asyncio.TaskGroup() as tasks:
             while True:
-                attempt = self._keep_connection(connection_module.run_connection)
+                attempt = self._keep_connection(connection_module)
                 await asyncio.wait({tasks.create_task(attempt, name=f"mcp {self.name}")})
                 await asyncio.sleep(self._retry_delay())
 
@@ -165,18 +171,13 @@ class McpServerClient:
         except ConnectionGone as gone:
             raise self._unavailable(str(gone)) from gone
 
-    async def _keep_connection(self, run_connection: Callable[..., Awaitable[None]]) -> None:
+    async def _keep_connection(self, connection_module: ModuleType) -> None:
         """Connect once, and stay until the connection ends."""
         clock = asyncio.get_running_loop().time
         started_at = clock()
         try:
-            await run_connection(
-                self.name,
-                self.location,
-                self.limits,
-                self._stderr_log,
-                self._on_connected,
-                self._on_tools,
+            await connection_module.run_connection(
+                self.name, self.location, self.limits, self._stderr_log, self
             )
         except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 the next attempt follows every error
             was_steady = clock() - started_at > STEADY_SECONDS
@@ -190,20 +191,24 @@ class McpServerClient:
         delay = min(self.limits.max_retry_seconds, doubled)
         return delay * random.uniform(0.5, 1.0)  # noqa: S311 servers that failed together retry apart
 
-    async def _on_connected(self, connection: "McpConnection", server_tools: list[ServerTool]) -> None:
-        await self._on_tools(server_tools)
+    async def note_connection(self, connection: "McpConnection", server_tools: list[ServerTool]) -> None:
+        """Take a connection; who waits for it goes on."""
+        await self.note_tools(server_tools)
         self._connection = connection
         self.trouble = None
         self.needs_sign_in = False
         self._notify_waiters()
         log.info("an MCP server is connected", extra={"action": "mcp.connected", "server": self.name})
 
-    async def _on_tools(self, server_tools: list[ServerTool]) -> None:
+    async def note_tools(self, server_tools: list[ServerTool]) -> None:
+        """Take the tools that the server lists now."""
         # In a thread: reducing the schemas of strangers may take long.
         listing = await run_in_thread(build_listing, self.name, server_tools)
-        if listing != self._listing:
-            await self._on_listing(listing)
-            self._listing = listing
+        if listing == self._listing:
+            return
+        if self._listing_store is not None:
+            await self._listing_store.store_listing(self.name, listing)
+        self._listing = listing
 
     def _on_failure(self, reason: str, *, was_steady: bool) -> None:
         self._failures = 1 if was_steady else self._failures + 1

@@ -50,6 +50,18 @@ def parse_sign_in(text: str) -> SignIn:
     return SignIn(**json.loads(text))
 
 
+class SignInDialog(Protocol):
+    """Talks with the person who signs in."""
+
+    async def show_link(self, link: str) -> None:
+        """Show the link of the page where they sign in."""
+        ...
+
+    async def wait_for_answer(self) -> "SignInAnswer":
+        """Wait for what that page sends back. May raise ToolError to give up."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class SignInAnswer:
     """What the page of a sign-in sent back: a code, or an `error`; `state` names the sign-in."""

@@ -71,7 +71,7 @@ class SignInTasks:
         self._tool_settings = tool_settings
         self._builtin_tools = builtin_tools
         self._secret_box = SecretBox(tool_settings.secret_keys)
-        self.flows = SignInFlows(tool_settings.private_hosts, tool_settings.sign_in_url, self._end_sign_in)
+        self.flows = SignInFlows(tool_settings.private_hosts, tool_settings.sign_in_url, self)
 
     def get_handlers(self) -> Mapping[str, Callable[[ToolTask], Awaitable[FinishTask]]]:
         """Return the handlers by the kind of task."""
@@ -112,17 +112,17 @@ class SignInTasks:
         )
         return _is_personal(source, task.order.person) and is_granted
 
-    async def _end_sign_in(self, request: SignInRequest, outcome: SignIn | ToolError) -> None:
+    async def store_outcome(self, request: SignInRequest, outcome: SignIn | ToolError) -> None:
         """Seal what a sign-in gave, and leave a task that tells the admin."""
 
         async def write() -> None:
             async with self._database.transaction() as tx:
-                error = await self._store_outcome(tx, request, outcome)
+                error = await self._store_sign_in(tx, request, outcome)
                 await _queue_ended(tx, request, error)
 
         await retry_until_available(write)
 
-    async def _store_outcome(
+    async def _store_sign_in(
         self, tx: Transaction, request: SignInRequest, outcome: SignIn | ToolError
     ) -> str:
         """Store a sign-in; return why there is none."""

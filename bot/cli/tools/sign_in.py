@@ -82,17 +82,16 @@ def _format_warnings(preview: SourcePreview | None) -> Iterator[str]:
 async def _sign_in_here(session: ToolsSession, source: Source) -> UnsealedSignIn:
     session.secret_box.check_key()
     secrets = await session.load_secrets()
-    answers = _Answers(source)
+    dialog = _TerminalDialog(source)
     outcome: SignIn | Exception
-    async with answers.listen():
+    async with dialog.listen():
         try:
             outcome = await run_sign_in(
                 source,
                 secrets,
                 session.tool_settings.private_hosts,
                 LOOPBACK_SIGN_IN_URL,
-                answers.print_link,
-                answers.wait,
+                dialog,
             )
         except (ToolError, MissingSecret, ValueError) as error:
             outcome = error
@@ -101,8 +100,8 @@ async def _sign_in_here(session: ToolsSession, source: Source) -> UnsealedSignIn
     return UnsealedSignIn(outcome)
 
 
-class _Answers:
-    """Waits for what the page of one sign-in sends back: by the browser, or by somebody who pastes it."""
+class _TerminalDialog:
+    """Prints the link of one sign-in; its answer comes by the browser, or from somebody who pastes it."""
 
     def __init__(self, source: Source) -> None:
         self._source_name = source.name
@@ -110,12 +109,12 @@ class _Answers:
         self._state = ""
         self._answer: asyncio.Future[SignInAnswer] = asyncio.get_running_loop().create_future()
 
-    async def print_link(self, link: str) -> None:
+    async def show_link(self, link: str) -> None:
         self._state = find_state(link)
         typer.echo(f"{self._source_name} wants you to sign in. Open this page in your browser:\n\n{link}\n")
         typer.echo("If it ends at a page that does not load, paste the whole address of that page here:")
 
-    async def wait(self) -> SignInAnswer:
+    async def wait_for_answer(self) -> SignInAnswer:
         try:
             async with asyncio.timeout(SIGN_IN_SECONDS):
                 return await self._answer

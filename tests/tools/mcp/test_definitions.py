@@ -31,9 +31,6 @@ def server_tool(name: str, schema: dict[str, Any] = ANY_SCHEMA, description: str
     return truncate_tool(ServerTool(name, description, schema, read_only=False, idempotent=False))
 
 
-async def _ignore_listing(_: object) -> None: ...
-
-
 def test_names_become_valid_tool_names():
     names = {
         "getForecast": "w_get_forecast",
@@ -128,7 +125,7 @@ SERVER_TOOLS = st.builds(
 @given(st.lists(SERVER_TOOLS, max_size=4))
 def test_any_tools_become_definitions_or_warnings(server_tools: list[ServerTool]):
     listing = build_listing("odd", map(truncate_tool, server_tools))
-    server = McpServerClient("odd", ServerProgram(("true",)), _ignore_listing)
+    server = McpServerClient("odd", ServerProgram(("true",)))
     assert len(listing.definitions) <= len(server_tools)
     for definition in listing.definitions:
         assert TOOL_NAME_PATTERN.fullmatch(definition.name)
@@ -170,7 +167,7 @@ class Adoption(BaseModel):
 
 def test_arguments_that_pydantic_describes_are_told_by_kind_and_arrive_with_their_types():
     definition = build_listing("w", [server_tool("adopt", Adoption.model_json_schema())]).definitions[0]
-    tool = McpServerClient("w", ServerProgram(("true",)), _ignore_listing).build_tool(definition)
+    tool = McpServerClient("w", ServerProgram(("true",))).build_tool(definition)
     parameters = render_definitions([tool])[0]["parameters"]
     assert parameters["required"] == ["pet", "price"]
     for pet in (parameters["properties"]["pet"], parameters["properties"]["others"]["items"]):

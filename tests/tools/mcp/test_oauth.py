@@ -33,6 +33,23 @@ class MemorySignIns:
         self.saves += 1
 
 
+class AgreeableDialog:
+    """Agrees on the page of the link; `change_address` changes where that page leads."""
+
+    def __init__(self, servers: OAuthMcpServer, change_address: Callable[[str], str]) -> None:
+        self._servers = servers
+        self._change_address = change_address
+        self._link = ""
+
+    async def show_link(self, link: str) -> None:
+        self._link = link
+
+    async def wait_for_answer(self) -> SignInAnswer:
+        answer = parse_answer(self._change_address(await self._servers.agree(self._link)))
+        assert answer is not None
+        return answer
+
+
 async def do_sign_in(
     servers: OAuthMcpServer,
     private: frozenset[str] = LOOPBACK,
@@ -40,18 +57,8 @@ async def do_sign_in(
     client: RegisteredClient | None = None,
 ) -> SignIn:
     """Sign in as somebody who agrees at once."""
-    links: list[str] = []
-
-    async def show_link(link: str) -> None:
-        links.append(link)
-
-    async def wait_for_answer() -> SignInAnswer:
-        answer = parse_answer(change_address(await servers.agree(links[0])))
-        assert answer is not None
-        return answer
-
     server = ServerUrl(servers.url, private=private)
-    return await sign_in(server, REDIRECT_URL, show_link, wait_for_answer, client)
+    return await sign_in(server, REDIRECT_URL, AgreeableDialog(servers, change_address), client)
 
 
 async def call_echo(servers: OAuthMcpServer, store: MemorySignIns | None) -> str:

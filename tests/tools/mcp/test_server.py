@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.mcp_session import QUICK_LIMITS, RecordedListings, call_tool, running_server, stdio_program
+from tests.support.mcp_session import QUICK_LIMITS, call_tool, running_server, stdio_program
 from tools.base import File, Picture, ToolContext, ToolError, run_tool
 from tools.mcp.location import ServerProgram
 from tools.mcp.results import MAX_FILES
@@ -347,8 +347,6 @@ async def test_tools_are_listed_now_and_then_in_case_a_notification_was_lost():
 
 
 async def test_no_call_waits_for_a_server_that_is_not_run():
-    server = McpServerClient(
-        "odd", stdio_program(), RecordedListings(), McpServerLimits(call_seconds=0.05, connect_seconds=0.05)
-    )
+    server = McpServerClient("odd", stdio_program(), McpServerLimits(call_seconds=0.05, connect_seconds=0.05))
     with pytest.raises(ToolError, match="odd is not available: it did not start in time"):
         await call_tool(server, "echo", {})
