@@ -500,6 +500,12 @@ class CommitListener(Protocol):
         ...
 
 
+class GiveUp(Protocol):
+    """Sets items aside, with the reason."""
+
+    async def __call__(self, items: tuple[InboxItem, ...], reason: str) -> None: ...
+
+
 class Runner(Protocol):
     """Handles inbox items of one kind. The items of one call belong together (a lane's waiting messages)."""
 

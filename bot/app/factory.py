@@ -46,7 +46,7 @@ from bot.llm.typed_reads import TypedReader
 from bot.queue import BusyLanes, DeadLetters, Worker, WorkerCallbacks
 from bot.settings import Settings
 from bot.telegram.best_effort_calls import BestEffortCalls
-from bot.telegram.bot_rights import ask_rights
+from bot.telegram.bot_rights import BotRightsReader
 from bot.telegram.chat_administrators import ChatAdministrators
 from bot.telegram.client import TelegramBot, TelegramClient
 from bot.telegram.delivery.channel import ChatChannel
@@ -130,9 +130,12 @@ async def build(
         guest_mode=settings.guest_mode == "on",
     )
     await retry_until_available(partial(groups.load, database))
-    group_sight = GroupSight(partial(ask_rights, bot), database, groups)
+    group_sight = GroupSight(BotRightsReader(bot), database, groups)
     best_effort_calls = BestEffortCalls(
-        bot, partial(build_menu, has_fallback=fallback is not None), build_group_menu
+        bot,
+        partial(build_menu, has_fallback=fallback is not None),
+        build_group_menu,
+        access.list_admins,
     )
     usage_recorder = UsageRecorder(database, timers, shutdown_seconds=options.shutdown_seconds, holds=holds)
     await retry_until_available(usage_recorder.start)
@@ -194,7 +197,7 @@ async def build(
         database,
         cache_warmup,
         dead_letters.notify_admins,
-        LeaveGroupsTask(database, groups, best_effort_calls.leave_chat),
+        LeaveGroupsTask(database, groups, best_effort_calls),
     )
     action_dependencies = ActionDependencies(
         access,
@@ -203,9 +206,7 @@ async def build(
             groups,
             ChatAdministrators(bot),
             group_sight,
-            UnaddressedMessages(
-                database, groups, turn_factory.build_address_judge(), has_quota=quota.has_quota
-            ),
+            UnaddressedMessages(database, groups, turn_factory.build_address_judge(), quota),
             GuestQueries(database, TelegramClient(bot)),
         ),
         TurnParts(
@@ -263,7 +264,7 @@ async def build(
             stop_edited=running_turns.stop_edited,
             give_up=jobs.outcomes.record_after_giving_up(dead_letters),
             can_yield=running_turns.can_yield,
-            refresh=revision_watch.refresh if link else None,
+            revision_watch=revision_watch if link else None,
             busy_lanes=busy_lanes,
         ),
         max_group_bytes=backlog_limits.max_turn_bytes,
@@ -276,7 +277,7 @@ async def build(
             database,
             PollerCallbacks(
                 reactions.enqueue,
-                lambda line: best_effort_calls.alert_admins(access.list_admins(), line),
+                best_effort_calls,
                 partial(read_envelope, groups=groups),
                 list_allowed_updates(guest_mode=settings.guest_mode == "on"),
             ),

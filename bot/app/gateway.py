@@ -135,7 +135,7 @@ class Gateway:
             "The file of the database was removed or replaced under the running gateway, which stops now, so "
             "that no more is lost. Put a backup in its place with `canvasgram restore`, then start it again."
         )
-        await self.best_effort_calls.alert_admins(self.access.list_admins(), str(error))
+        await self.best_effort_calls.alert_admins(str(error))
         raise error
 
     async def _lead(self, first_admin_link: FirstAdminLink) -> None:

@@ -5,7 +5,7 @@ stands beside its task in bot/maintenance.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from bot.db.database_url import find_database_file
@@ -16,6 +16,7 @@ from bot.domain import NotifyAdmins, Runner
 from bot.errors import BackupFailed
 from bot.jobs.system_job_runner import (
     SystemJob,
+    SystemJobFunction,
     SystemJobRunner,
     SystemJobSettings,
     SystemJobSync,
@@ -47,7 +48,7 @@ class MaintenanceFactory:
         database: Database,
         cache_warmup: CacheWarmup,
         notify_admins: NotifyAdmins,
-        leave_groups: Callable[[], Awaitable[None]],
+        leave_groups: SystemJobFunction,
     ) -> None:
         database_file = find_database_file(settings.database_url)
         backup_directory = build_backup_directory(settings)

@@ -56,7 +56,7 @@ class ToolFactory:
     def build_task_runners(self, best_effort_calls: BestEffortCalls) -> Mapping[str, Runner]:
         """The runner of the tasks that /tools leaves in the inbox, by the name of their job."""
         tool_settings = build_tool_settings(self.settings)
-        add_tasks = AddToolTasks(self.database, tool_settings, self.builtin_tools, self.sign_in_tasks.begin)
+        add_tasks = AddToolTasks(self.database, tool_settings, self.builtin_tools, self.sign_in_tasks)
         try_tasks = TryToolTasks(self.database, self.tool_registry, tool_settings, best_effort_calls)
         handlers = {
             **add_tasks.get_handlers(),

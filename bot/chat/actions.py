@@ -223,6 +223,10 @@ class ActionContext:
         await audit.record(self.tx, self.actor, action, subject, change=(before, after), now=self.now)
 
 
+BestEffortCall = Callable[[], Awaitable[object]]
+"""A call to Telegram that may be lost without harm."""
+
+
 @dataclass(frozen=True, slots=True)
 class ActionResult:
     """What an action answers, and what is to be done after its transaction.
@@ -246,7 +250,7 @@ class ActionResult:
     goes_on: bool = False
     after_commit: tuple[Callable[[], object], ...] = ()
     changes_tools: bool = False
-    best_effort_calls: tuple[Callable[[], Awaitable[object]], ...] = ()
+    best_effort_calls: tuple[BestEffortCall, ...] = ()
 
 
 Action = Callable[[ActionContext], Awaitable[ActionResult]]

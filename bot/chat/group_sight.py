@@ -4,7 +4,6 @@ Asked of Telegram when the bot gets into a group or its rights change there, and
 that it is in. While Telegram does not answer, what was known stays.
 """
 
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
@@ -12,7 +11,7 @@ from bot.chat.group_directory import GroupDirectory
 from bot.db.engine import Database
 from bot.db.people import groups
 from bot.db.retry import retry_until_available
-from bot.telegram.bot_rights import BotRights
+from bot.telegram.bot_rights import BotRights, BotRightsReader
 
 
 def judge_sight(rights: BotRights, *, known: bool | None) -> bool:
@@ -25,15 +24,10 @@ def judge_sight(rights: BotRights, *, known: bool | None) -> bool:
 
 
 class GroupSight:
-    """Notes what Telegram says, whom `ask_rights` asks, in the database and in memory."""
+    """Notes what Telegram says in the database and in memory."""
 
-    def __init__(
-        self,
-        ask_rights: Callable[[int], Awaitable[BotRights | None]],
-        database: Database,
-        directory: GroupDirectory,
-    ) -> None:
-        self._ask_rights = ask_rights
+    def __init__(self, rights: BotRightsReader, database: Database, directory: GroupDirectory) -> None:
+        self._rights = rights
         self._database = database
         self._directory = directory
 
@@ -44,7 +38,7 @@ class GroupSight:
         """
         group = self._directory.find(chat)
         known = group.hears_all if group is not None and not was_added else None
-        rights = await self._ask_rights(chat)
+        rights = await self._rights.read(chat)
         return known if rights is None else judge_sight(rights, known=known)
 
     async def update_all(self) -> None:

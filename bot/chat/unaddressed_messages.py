@@ -5,10 +5,11 @@ another person waits for that.
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from bot.chat.group_directory import GroupDirectory
+from bot.chat.quota import QuotaGate
 from bot.db.conversations import conversations, turns
 from bot.db.engine import Database
 from bot.db.people import group_texts
@@ -29,21 +30,21 @@ ANSWER_SECONDS = 600.0  # so long after an answer the assistant may be the one w
 
 
 class UnaddressedMessages:
-    """Has messages judged; `has_quota`: whether a person's question in a lane would be answered today."""
+    """Has messages judged, of people whose questions would be answered today."""
 
     def __init__(
         self,
         database: Database,
         groups: GroupDirectory,
         judge: AddressJudge,
+        quota: QuotaGate,
         *,
-        has_quota: Callable[[int, Lane], Awaitable[bool]],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._groups = groups
         self.judge = judge
-        self._has_quota = has_quota
+        self._quota = quota
         self._clock = clock
         self._limiter = RateLimiter(MAX_READS_A_MINUTE, 60.0)
 
@@ -67,7 +68,7 @@ class UnaddressedMessages:
             return False
         if now - update.sent_at > STALE_SECONDS or not self._limiter.try_acquire(lane.chat, now):
             return False
-        if not await self._has_quota(update.person, lane):
+        if not await self._quota.has_quota(update.person, lane):
             return False
         message = update.item.body["message"]
         said_before = await self._load_said_before(lane, message["message_id"])

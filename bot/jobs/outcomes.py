@@ -4,17 +4,15 @@ Runs after whatever runs the items of jobs; what a process did not record, the n
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from bot.db.engine import Database
 from bot.db.queues import job_outcomes, outbox
 from bot.db.queues.job_outcomes import MAX_FAILURES, PausedJob
-from bot.domain import Button, InboxItem, Part, Runner
+from bot.domain import Button, GiveUp, InboxItem, Part, Runner
 from bot.translations.translator import Translator, translatable
 
 PAUSED_TEXT = translatable("I paused “{text}”: it failed {times} times in a row, the last time: {reason}.")
-
-GiveUp = Callable[[tuple[InboxItem, ...], str], Awaitable[None]]
 
 
 class JobOutcomes:

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from bot import logs
@@ -17,9 +17,9 @@ from bot.db.engine import Database
 from bot.db.queues import inbox
 from bot.db.queues.claim import MAX_GROUP_BYTES
 from bot.db.retry import retry_until_available
+from bot.db.revision_watch import RevisionWatch
 from bot.db.shares import ShareHold
-from bot.db.transaction import Transaction
-from bot.domain import InboxItem, ItemKind, Lane, Runner
+from bot.domain import GiveUp, InboxItem, ItemKind, Lane, Runner
 from bot.errors import CanvasgramError, ShareLost, StoreUnavailable
 from bot.queue.busy_lanes import BusyLanes
 
@@ -38,16 +38,16 @@ class WorkerCallbacks:
 
     `give_up`: sets items aside, with the reason.
     `can_yield`: whether a scheduled task that runs in a lane may give way now.
-    `refresh`: brings up to date what runners know, in the transaction that claims their items, and gets the
-    revision of that claim (None: no other process changes it).
+    `revision_watch`: brings up to date what runners know, in the transaction that claims their items (None:
+    no other process changes it).
     `busy_lanes`: in which something runs, for others to see.
     """
 
     stop_lane: Callable[[Lane, int], object]
-    give_up: Callable[[tuple[InboxItem, ...], str], Awaitable[None]]
+    give_up: GiveUp
     can_yield: Callable[[Lane], bool] = lambda _: True
     stop_edited: Callable[[Lane, int], object] = lambda lane, item: None
-    refresh: Callable[[Transaction, int | None], Awaitable[None]] | None = None
+    revision_watch: RevisionWatch | None = None
     busy_lanes: BusyLanes = field(default_factory=BusyLanes)
 
 
@@ -177,8 +177,8 @@ class Worker:
                 max_group_bytes=self._max_group_bytes,
                 holds=None if self._holds is None else tuple(self._holds.values()),
             )
-            if claimed.groups and self._callbacks.refresh is not None:
-                await self._callbacks.refresh(tx, claimed.revision)
+            if claimed.groups and self._callbacks.revision_watch is not None:
+                await self._callbacks.revision_watch.refresh(tx, claimed.revision)
         self._has_recovered = True
         return claimed
 

@@ -1,7 +1,8 @@
 """Whether this replica leads: polls Telegram, writes due times down, does what is done once for all."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 
 class Leadership:
@@ -32,22 +33,15 @@ class Leadership:
         self._granted.clear()
         self._ended.set()
 
-    async def run(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Do `work` whenever this replica leads, until cancelled; what it raises is raised."""
         while True:
             await self._granted.wait()
             self._is_active = True
             try:
-                await self._work_until_ended(work)
+                async with asyncio.TaskGroup() as tasks:
+                    task = tasks.create_task(work(), name="leader")
+                    await self._ended.wait()
+                    task.cancel()
             finally:
                 self._is_active = False
-
-    async def _work_until_ended(self, work: Callable[[], Awaitable[None]]) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            task = tasks.create_task(_await(work), name="leader")
-            await self._ended.wait()
-            task.cancel()
-
-
-async def _await(work: Callable[[], Awaitable[None]]) -> None:
-    await work()

@@ -43,6 +43,7 @@ class BestEffortCalls:
         bot: Bot,
         build_menu: BuildMenu,
         build_group_menu: BuildGroupMenu,
+        list_admins: Callable[[], Iterable[int]],
         *,
         timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
@@ -50,6 +51,7 @@ class BestEffortCalls:
         self._client = TelegramClient(bot)
         self._build_menu = build_menu
         self._build_group_menu = build_group_menu
+        self._list_admins = list_admins
         self._timeout_seconds = timeout_seconds
 
     async def answer_callback_query(self, query_id: str, toast: str = "") -> None:
@@ -79,9 +81,9 @@ class BestEffortCalls:
         """Leave a group; False: the bot may still be in it."""
         return await self._attempt("leave", self._bot.leave_chat(chat))
 
-    async def alert_admins(self, admins: Iterable[int], text: str) -> None:
+    async def alert_admins(self, text: str) -> None:
         """Notify admins without the database, which may be what is failing."""
-        for admin in admins:
+        for admin in self._list_admins():
             await self._attempt("alarm", self._bot.send_message(admin, text))
 
     async def set_menus(self, admins: Mapping[int, str]) -> None:

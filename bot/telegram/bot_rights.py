@@ -23,17 +23,26 @@ class BotRights:
     has_privacy_off: bool
 
 
-async def ask_rights(bot: Bot, chat: int) -> BotRights | None:
-    """Return the rights of the bot in a group that it is in; None: Telegram does not say."""
-    try:
-        async with asyncio.timeout(TIMEOUT_SECONDS):
-            me = await bot.get_me()
-            # Raw: the library raises for a member that lacks one right of those it knows.
-            member = await bot.do_api_request("getChatMember", api_kwargs={"chat_id": chat, "user_id": me.id})
-    except (TelegramError, TimeoutError, *UNREADABLE_ANSWER_ERRORS) as error:
-        log.info("what it sees is unknown: %s", type(error).__name__, extra={"action": "groups.unasked"})
-        return None
-    return BotRights(_read_status(member) == ChatMember.ADMINISTRATOR, bool(me.can_read_all_group_messages))
+class BotRightsReader:
+    """Asks Telegram."""
+
+    def __init__(self, bot: Bot) -> None:
+        self._bot = bot
+
+    async def read(self, chat: int) -> BotRights | None:
+        """Return the rights of the bot in a group that it is in; None: Telegram does not say."""
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                me = await self._bot.get_me()
+                # Raw: the library raises for a member that lacks one right of those it knows.
+                member = await self._bot.do_api_request(
+                    "getChatMember", api_kwargs={"chat_id": chat, "user_id": me.id}
+                )
+        except (TelegramError, TimeoutError, *UNREADABLE_ANSWER_ERRORS) as error:
+            log.info("what it sees is unknown: %s", type(error).__name__, extra={"action": "groups.unasked"})
+            return None
+        is_administrator = _read_status(member) == ChatMember.ADMINISTRATOR
+        return BotRights(is_administrator, bool(me.can_read_all_group_messages))
 
 
 def _read_status(member: Any) -> str | None:

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from bot.db.people import groups
 from bot.db.people.groups import Group
 from bot.sim.telegram.members import MemberStatus
 from bot.sim.telegram.server import BotApi, BotApiFault
-from bot.telegram.bot_rights import BotRights, ask_rights
+from bot.telegram.bot_rights import BotRights, BotRightsReader
 from bot.telegram.client import create_bot
 from tests.support.gateway import running_gateway
 from tests.support.group_chat import GROUP, GroupHarness, open_group, press
@@ -52,7 +51,7 @@ async def open_sight(
         async with database.transaction() as tx:
             await groups.put(tx, Group(GROUP, "Team", "in", 1.0, hears_all=known))
         await directory.load(database)
-        yield api, team, directory, GroupSight(partial(ask_rights, bot), database, directory)
+        yield api, team, directory, GroupSight(BotRightsReader(bot), database, directory)
 
 
 async def test_at_start_telegram_is_asked_about_every_group(database: Database):

@@ -1,7 +1,7 @@
 """How the bot gets into a group, whom it answers there, and what follows when it is removed."""
 
 import inspect
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from telegram import ChatMember, ChatMemberAdministrator, ChatMemberRestricted
@@ -13,6 +13,7 @@ from bot.db.people import people
 from bot.db.queues import inbox
 from bot.db.tools import audit
 from bot.domain import Lane
+from bot.telegram.best_effort_calls import BestEffortCalls
 from tests.support.groups import address, build_group_chat, build_membership
 from tests.support.update_harness import ADMIN, ANNA, BOB, SentMessage, UpdateHarness, build_user
 
@@ -281,14 +282,28 @@ async def test_a_group_that_becomes_a_supergroup_keeps_what_it_has(in_group: Upd
     assert [request.lane for request in in_group.turns.requests] == [Lane(new_chat["id"])]
 
 
+class SilentTelegram:
+    """Does not answer when the bot leaves a group."""
+
+    def __init__(self, left: list[int]) -> None:
+        self._left = left
+
+    async def leave_chat(self, chat: int) -> bool:
+        self._left.append(chat)
+        return False
+
+
+def build_leave_groups_task(harness: UpdateHarness, left: list[int]) -> LeaveGroupsTask:
+    """The task, which notes in `left` what it leaves."""
+    calls = cast(BestEffortCalls, SilentTelegram(left))
+    return LeaveGroupsTask(harness.database, harness.groups, calls, clock=lambda: harness.now)
+
+
 async def test_the_bot_leaves_a_group_after_a_day_without_an_answer(harness: UpdateHarness):
     await harness.let_in(ADMIN, "admin")
     left = list[int]()
 
-    async def leave_chat(chat: int) -> None:
-        left.append(chat)
-
-    leave_groups = LeaveGroupsTask(harness.database, harness.groups, leave_chat, clock=lambda: harness.now)
+    leave_groups = build_leave_groups_task(harness, left)
     await change_membership(harness, "member", by=ANNA)
     harness.now += 86_000
     await leave_groups()
@@ -301,11 +316,7 @@ async def test_the_bot_leaves_a_group_after_a_day_without_an_answer(harness: Upd
 async def test_a_group_is_left_again_for_a_day_unless_the_bot_is_added_again(harness: UpdateHarness):
     left = list[int]()
 
-    async def leave_chat(chat: int) -> bool:
-        left.append(chat)
-        return False  # Telegram does not answer
-
-    leave_groups = LeaveGroupsTask(harness.database, harness.groups, leave_chat, clock=lambda: harness.now)
+    leave_groups = build_leave_groups_task(harness, left)
     await harness.let_in(ADMIN, "admin")
     await change_membership(harness, "member", by=ADMIN)
     await harness.tap(f"group:quit:{CHAT}", person=ADMIN)

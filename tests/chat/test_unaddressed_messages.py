@@ -20,6 +20,7 @@ from bot.db.tables import group_texts
 from bot.domain import Lane, Message
 from bot.queue import DeadLetters
 from bot.telegram.incoming.envelope import read_envelope
+from bot.telegram.incoming.poll_watch import AdminAlarm
 from bot.telegram.incoming.polling import PollerCallbacks, UpdatePoller
 from tests.support.groups import BOT_ID, BOT_USERNAME, address, build_group_chat
 from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
@@ -105,11 +106,8 @@ async def test_in_a_restored_database_nothing_is_left_of_one_that_was_not_judged
 async def test_an_edit_that_names_the_assistant_meanwhile_is_the_question_and_the_only_one(
     harness: UpdateHarness,
 ):
-    async def alert_admins(_: str) -> None:
-        """Nobody is told anything here."""
-
     read = partial(read_envelope, groups=harness.groups)
-    callbacks = PollerCallbacks(lambda _: None, alert_admins, read)
+    callbacks = PollerCallbacks(lambda _: None, cast(AdminAlarm, None), read)
     poller = UpdatePoller(cast(Bot, None), harness.database, callbacks)
     first, second = (
         harness.build_message(ANNA, text="open?", chat=FAMILY, message_id=number, date=int(time.time()))
@@ -168,9 +166,9 @@ async def test_nothing_is_stored_or_read_where_it_is_off(harness: UpdateHarness)
 
 async def test_what_would_not_be_answered_is_not_read(harness: UpdateHarness):
     await say(harness, "hello?", person=BOB)
-    harness.has_quota = False
+    harness.is_within_quota = False
     await say(harness, "hello?")
-    harness.has_quota = True
+    harness.is_within_quota = True
     await say(harness, "hello?", date=int(harness.now) - 700)
     await harness.store_updates(harness.build_message(ANNA, text="hello?", chat=FAMILY))
     await put_group(harness)  # turned off meanwhile

@@ -213,13 +213,13 @@ class UpdateHarness:
         self.administrators = FakeAdministrators(set())
         self.group_sight = FakeSight()
         self.address_judge = ScriptedAddressJudge()
-        self.has_quota = True
+        self.is_within_quota = True
         self.commits = CommitRecord()
         database.set_listener(self.commits)
         self.ended_items: list[EndedTurn] = []
         self.user_jobs = UserJobs(database, job_limits or JobLimits(), clock=lambda: self.now)
         best_effort_calls = BestEffortCalls(
-            cast(Bot, self.bot), build_menu, build_group_menu, timeout_seconds=0.2
+            cast(Bot, self.bot), build_menu, build_group_menu, list, timeout_seconds=0.2
         )
         self.approvals = Approvals(
             database, self._approval_dependencies(), timeout_seconds=900, clock=lambda: self.now
@@ -237,7 +237,7 @@ class UpdateHarness:
                     database,
                     self.groups,
                     cast(AddressJudge, self.address_judge),
-                    has_quota=self._has_quota,
+                    quota=cast(QuotaGate, self),
                     clock=lambda: self.now,
                 ),
                 GuestQueries(database, TelegramClient(cast(Bot, self.bot))),
@@ -289,8 +289,8 @@ class UpdateHarness:
             on_turn_ended=self.ended_items.append,
         )
 
-    async def _has_quota(self, person: int, lane: Lane) -> bool:
-        return self.has_quota
+    async def has_quota(self, person: int, lane: Lane) -> bool:
+        return self.is_within_quota
 
     async def store_outcome(self, request: SignInRequest, outcome: SignIn | ToolError) -> None: ...
 

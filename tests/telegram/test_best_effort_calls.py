@@ -23,7 +23,13 @@ async def run_telegram(patience: float = 5.0) -> AsyncIterator[tuple[BotApi, Bes
         api.person(ANN).send("hello")
         yield (
             api,
-            BestEffortCalls(bot, registry.build_menu, registry.build_group_menu, timeout_seconds=patience),
+            BestEffortCalls(
+                bot,
+                registry.build_menu,
+                registry.build_group_menu,
+                lambda: [1, ANN],
+                timeout_seconds=patience,
+            ),
         )
 
 
@@ -87,7 +93,7 @@ async def test_an_answer_telegram_refuses_is_lost(query: str):
 
 async def test_admins_are_alerted_without_the_database():
     async with run_telegram() as (api, client):
-        await client.alert_admins([1, ANN], "The disk is full.")
+        await client.alert_admins("The disk is full.")
         assert [message.text for message in api.chat(ANN).bot_messages] == ["The disk is full."]
 
 

@@ -4,12 +4,13 @@ A chat never starts programs, and never receives secrets.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from bot.chat.commands.operation_picker import build_operation_page
 from bot.chat.commands.option_words import split_options
-from bot.chat.commands.tool_tasks import FinishTask, ToolTask
+from bot.chat.commands.sign_in_tasks import SignInTasks
+from bot.chat.commands.tool_tasks import FinishTask, HandleTask, ToolTask
 from bot.chat.commands.tool_text import build_parts
 from bot.db.engine import Database
 from bot.db.tools import sources
@@ -70,10 +71,6 @@ HOW_TO = translatable(
 )
 
 
-BeginSignIn = Callable[[ToolTask, Source], Awaitable[Part]]
-"""Begins a sign-in to a source; returns the message with its link."""
-
-
 class AddToolTasks:
     """The handlers of these tasks."""
 
@@ -82,14 +79,14 @@ class AddToolTasks:
         database: Database,
         tool_settings: ToolSettings,
         builtin_tools: BuiltinTools,
-        begin_sign_in: BeginSignIn,
+        sign_in_tasks: SignInTasks,
     ) -> None:
         self._database = database
         self._tool_settings = tool_settings
         self._builtin_tools = builtin_tools
-        self._begin_sign_in = begin_sign_in
+        self._sign_in_tasks = sign_in_tasks
 
-    def get_handlers(self) -> Mapping[str, Callable[[ToolTask], Awaitable[FinishTask]]]:
+    def get_handlers(self) -> Mapping[str, HandleTask]:
         """Return the handlers by the kind of task."""
         return {
             "add": self._add_source,
@@ -131,7 +128,7 @@ class AddToolTasks:
             source = required.source
         async with self._database.read_transaction() as tx:
             await refuse_taken_source(tx, source.name)  # before somebody signs in
-        link = await self._begin_sign_in(task, source)
+        link = await self._sign_in_tasks.begin(task, source)
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
             await register_source(await self._begin_admin_action(task, tx), SourcePreview(source, ()))

@@ -15,6 +15,7 @@ from bot.chat.actions import (
     Action,
     ActionContext,
     ActionResult,
+    BestEffortCall,
     ReadOnlyAction,
     expire_button,
     redraw_list,
@@ -163,7 +164,7 @@ async def _ask_example(context: ActionContext, number: int) -> ActionResult:
 async def _continue_answer(context: ActionContext, turn: int) -> ActionResult:
     """Continue an answer that was cut at its length, if nothing has come or been asked since."""
     message = context.item.body["callback_query"].get("message")
-    remove_buttons: tuple[Callable[[], Awaitable[None]], ...] = ()
+    remove_buttons: tuple[BestEffortCall, ...] = ()
     if message:
         client = context.deps.best_effort_calls
         remove_buttons = (partial(client.remove_buttons, context.lane, message["message_id"]),)

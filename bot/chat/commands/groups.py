@@ -6,7 +6,7 @@ Also what follows when it is made an administrator, muted or removed, and when a
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -29,6 +29,7 @@ from bot.db.people.groups import Group
 from bot.db.people.people import RoleOrBlocked
 from bot.db.queues import outbox
 from bot.domain import Button, Lane, Part
+from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.incoming.update import ParsedUpdate, to_plain_name
 from bot.translations.translator import Translator, translatable
 
@@ -148,13 +149,13 @@ class LeaveGroupsTask:
         self,
         database: Database,
         directory: GroupDirectory,
-        leave_chat: Callable[[int], Awaitable[object]],
+        best_effort_calls: BestEffortCalls,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._directory = directory
-        self._leave_chat = leave_chat
+        self._best_effort_calls = best_effort_calls
         self._clock = clock
 
     async def __call__(self) -> None:
@@ -170,7 +171,7 @@ class LeaveGroupsTask:
             self._directory.remember(group)
         for group in (*left, *left_before):
             if not self._directory.is_in(group.chat):  # or somebody has just added the bot again
-                await self._leave_chat(group.chat)
+                await self._best_effort_calls.leave_chat(group.chat)
 
 
 async def _join_group(context: ActionContext, group: Group, *, has_card: bool = False) -> ActionResult:

@@ -1,11 +1,17 @@
 """/language: shows in which language the gateway's own words are, with a button for each, and changes it."""
 
 import unicodedata
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
-from bot.chat.actions import ActionContext, ActionResult, build_part, build_rows, expire_button
+from bot.chat.actions import (
+    ActionContext,
+    ActionResult,
+    BestEffortCall,
+    build_part,
+    build_rows,
+    expire_button,
+)
 from bot.db.people import people
 from bot.db.people.people import PersonLanguages
 from bot.domain import Button, Part
@@ -57,7 +63,7 @@ async def _change_language(context: ActionContext, choice: str) -> tuple[Part, A
     client = context.deps.best_effort_calls
     if context.role == "admin" or languages.chosen:
         is_admin = context.role == "admin"
-        set_menu: Callable[[], Awaitable[object]] = partial(
+        set_menu: BestEffortCall = partial(
             client.set_menu, context.person, translate.language, is_admin=is_admin
         )
     else:

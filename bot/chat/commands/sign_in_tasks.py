@@ -1,12 +1,12 @@
 """Tool tasks of sign-ins at MCP servers: give an admin the link, and add the tools once that was used."""
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from bot.chat.actions import count_utf16_units
-from bot.chat.commands.tool_tasks import FinishTask, ToolTask, add_tool_order, finish_with
+from bot.chat.commands.tool_tasks import FinishTask, HandleTask, ToolTask, add_tool_order, finish_with
 from bot.chat.commands.tool_text import build_parts
 from bot.db.engine import Database
 from bot.db.people import people
@@ -73,7 +73,7 @@ class SignInTasks:
         self._secret_box = SecretBox(tool_settings.secret_keys)
         self.flows = SignInFlows(tool_settings.private_hosts, tool_settings.sign_in_url, self)
 
-    def get_handlers(self) -> Mapping[str, Callable[[ToolTask], Awaitable[FinishTask]]]:
+    def get_handlers(self) -> Mapping[str, HandleTask]:
         """Return the handlers by the kind of task."""
         return {"signin": self._offer_sign_in, "signed": self._add_tools}
 

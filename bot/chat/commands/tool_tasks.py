@@ -56,6 +56,10 @@ class ToolTask:
         return Actor(self.order.person, "telegram")
 
 
+HandleTask: TypeAlias = Callable[[ToolTask], Awaitable[FinishTask]]
+"""Does what a kind of task is about, outside any transaction."""
+
+
 async def queue_tool_task(context: ActionContext, args: str, *, act: str) -> ActionResult:
     """Queue a task of this kind with the arguments of the person who asks, and reply that it started."""
     await write_tool_task(context, act, words=args)
@@ -86,7 +90,7 @@ class ToolTaskRunner:
         self,
         database: Database,
         registry: ToolRegistry,
-        handlers: Mapping[str, Callable[[ToolTask], Awaitable[FinishTask]]],
+        handlers: Mapping[str, HandleTask],
         configured_admins: Collection[int] = (),
     ) -> None:
         self._configured_admins = configured_admins

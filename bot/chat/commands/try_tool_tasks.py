@@ -1,9 +1,9 @@
 """Tool tasks that add nothing: try a tool once, reload all sources, delete a message with a secret."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
-from bot.chat.commands.tool_tasks import FinishTask, ToolTask, finish_with
+from bot.chat.commands.tool_tasks import FinishTask, HandleTask, ToolTask, finish_with
 from bot.chat.commands.tool_text import build_parts
 from bot.db.engine import Database
 from bot.db.queues import inbox
@@ -42,7 +42,7 @@ class TryToolTasks:
         self._tool_settings = tool_settings
         self._best_effort_calls = best_effort_calls
 
-    def get_handlers(self) -> Mapping[str, Callable[[ToolTask], Awaitable[FinishTask]]]:
+    def get_handlers(self) -> Mapping[str, HandleTask]:
         """Return the handlers by the kind of task."""
         return {"try": self._try_tool, "reload": self._reload_sources, "unsay": self._delete_message}
 

@@ -1,9 +1,8 @@
 """The greeting of somebody who has just been let in, with examples to tap."""
 
-from collections.abc import Awaitable, Callable
 from functools import partial
 
-from bot.chat.actions import ActionContext, ActionResult, build_part
+from bot.chat.actions import ActionContext, ActionResult, BestEffortCall, build_part
 from bot.db.people.people import RoleOrBlocked
 from bot.domain import Button, Part
 from bot.translations.translator import Translator, translatable
@@ -17,7 +16,7 @@ EXAMPLES = (
 
 def build_welcome(context: ActionContext, role: RoleOrBlocked) -> ActionResult:
     """Greet a person; an admin's menu is set with it, for Telegram refuses it before they have written."""
-    set_menu: tuple[Callable[[], Awaitable[None]], ...] = ()
+    set_menu: tuple[BestEffortCall, ...] = ()
     if role == "admin":
         client = context.deps.best_effort_calls
         set_menu = (partial(client.set_menu, context.person, context.translate.language, is_admin=True),)

@@ -32,6 +32,8 @@ _FIRST_BACKOFF_SECONDS = 0.5
 _MAX_BACKOFF_SECONDS = 10.0
 _DEFAULT_FLOOD_SECONDS = 5.0
 
+SendOrEdit = Callable[..., Awaitable[DeliveryOutcome]]
+"""A call of the client that takes a lane and a part."""
 OnBlocked = Callable[[Lane, DeliveryRefusal], Awaitable[None]]
 
 
@@ -104,7 +106,7 @@ class LaneCalls:
         await last_write
         return True
 
-    async def attempt(self, part: Part, call: Callable[..., Awaitable[DeliveryOutcome]]) -> DeliveryOutcome:
+    async def attempt(self, part: Part, call: SendOrEdit) -> DeliveryOutcome:
         """Make the call; once more without the topic, or without the formatting, if Telegram refuses that.
 
         Raises SenderStopped if nothing was sent, or what was sent was refused.
@@ -124,12 +126,12 @@ class LaneCalls:
                 outcome = await self._call(call, replace(part, entities=()))
             return outcome
 
-    async def _call(self, call: Callable[..., Awaitable[DeliveryOutcome]], part: Part) -> DeliveryOutcome:
+    async def _call(self, call: SendOrEdit, part: Part) -> DeliveryOutcome:
         """Make the call unless others may have the chat: they may have sent something newer."""
         await self.context.rate_queue.wait_until_confirmed()
         return await call(self.target_lane, part=part)
 
-    async def bind_edit(self, message_id: int) -> Callable[..., Awaitable[DeliveryOutcome]]:
+    async def bind_edit(self, message_id: int) -> SendOrEdit:
         """Return the call that edits this message, for `attempt`; below zero it is the answer of a guest."""
         client = self.context.client
         if message_id > 0:

@@ -6,7 +6,8 @@ Sending works meanwhile, and an owner reads Telegram rather than logs.
 import math
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from telegram.error import Conflict
 
@@ -42,11 +43,19 @@ _CLOCK_BEHIND = (
 )
 
 
-class PollWatch:
-    """Hears of every poll; `alert_admins` notifies admins without the database."""
+class AdminAlarm(Protocol):
+    """Notifies admins without the database."""
 
-    def __init__(self, alert_admins: Callable[[str], Awaitable[None]]) -> None:
-        self._alert_admins = alert_admins
+    async def alert_admins(self, text: str) -> None:
+        """Send this to each of them."""
+        ...
+
+
+class PollWatch:
+    """Hears of every poll."""
+
+    def __init__(self, alarm: AdminAlarm) -> None:
+        self._alarm = alarm
         self._last_poll_at = time.monotonic()  # Telegram has just answered getMe
         self._flood_ends_at = -math.inf
         self._conflicts: deque[float] = deque(maxlen=RIVAL_CONFLICTS)
@@ -101,7 +110,7 @@ class PollWatch:
         now = time.monotonic()
         if now - self._alerted_at.get(line, -math.inf) >= _REPEAT_SECONDS:
             self._alerted_at[line] = now
-            await self._alert_admins(line)
+            await self._alarm.alert_admins(line)
 
 
 def is_about_webhook(error: Conflict) -> bool:

@@ -10,7 +10,7 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,7 +35,7 @@ from bot.telegram.incoming.backlog import (
 )
 from bot.telegram.incoming.edits import EDIT_HOLD_SECONDS, fold_edits, has_new_content, judge_group_edits
 from bot.telegram.incoming.envelope import find_lane, list_message_ages
-from bot.telegram.incoming.poll_watch import PollWatch, is_about_webhook
+from bot.telegram.incoming.poll_watch import AdminAlarm, PollWatch, is_about_webhook
 from bot.telegram.outcomes import get_retry_after
 
 MAX_PAUSE_SECONDS = 30.0
@@ -59,12 +59,12 @@ log = logging.getLogger(__name__)
 class PollerCallbacks:
     """`on_stored` is called after a commit, with what was stored.
 
-    `alert_admins` notifies admins without the database. `read_envelope` reads from a raw update, as it is at
-    a time (epoch seconds), what is stored of it. `allowed_updates`: the kinds that Telegram is asked for.
+    `read_envelope` reads from a raw update, as it is at a time (epoch seconds), what is stored of it.
+    `allowed_updates`: the kinds that Telegram is asked for.
     """
 
     on_stored: Callable[[Sequence[IncomingUpdate]], None]
-    alert_admins: Callable[[str], Awaitable[None]]
+    alarm: AdminAlarm
     read_envelope: Callable[[object, float], IncomingUpdate | None]
     allowed_updates: Sequence[str] = tuple(ALLOWED_UPDATES)
 
@@ -112,7 +112,7 @@ class UpdatePoller:
         self._limits = limits or BacklogLimits()
         self._options = options
         self._max_remembered_people = max_remembered_people
-        self.watch = PollWatch(callbacks.alert_admins)
+        self.watch = PollWatch(callbacks.alarm)
         self.has_begun = asyncio.Event()
         # An upper bound of a person's waiting messages; unknown for people who are not in it.
         self._max_waiting_by_person: dict[int, int] = {}
@@ -222,12 +222,12 @@ class UpdatePoller:
             except StoreUnavailable as error:
                 if not alarmed:
                     alarmed = True
-                    await self._callbacks.alert_admins(
+                    await self._callbacks.alarm.alert_admins(
                         f"I cannot store new messages ({error}). They wait at Telegram meanwhile."
                     )
                 await asyncio.sleep(2.0)
         if alarmed:
-            await self._callbacks.alert_admins("New messages can be stored again.")
+            await self._callbacks.alarm.alert_admins("New messages can be stored again.")
         return max((update.update_id for update in readable), default=None)
 
     async def _store_updates(self, received: Sequence[IncomingUpdate], now: float) -> None:

@@ -53,7 +53,7 @@ class ToolTaskHarness:
         self.updates = UpdateHarness(database)
         registry = ToolRegistry(database, [order, look], lambda person: person == ADMIN)
         best_effort_calls = BestEffortCalls(
-            cast(Bot, self.updates.bot), build_menu, build_group_menu, timeout_seconds=0.05
+            cast(Bot, self.updates.bot), build_menu, build_group_menu, list, timeout_seconds=0.05
         )
         tasks = TryToolTasks(database, registry, ToolSettings(), best_effort_calls)
         self.runner = ToolTaskRunner(database, registry, tasks.get_handlers())

@@ -8,17 +8,23 @@ from bot.telegram.incoming.poll_watch import FRESH_AFTER_SECONDS, PollWatch
 HOUR = 3600.0
 
 
+class RecordedAlarm:
+    """Keeps what admins read."""
+
+    def __init__(self) -> None:
+        self.alerts: list[str] = []
+
+    async def alert_admins(self, text: str) -> None:
+        self.alerts.append(text)
+
+
 async def list_alerts(waited_seconds: float, ages: list[list[float]]) -> list[str]:
     """What admins read after polls with messages of these ages."""
-    alerts: list[str] = []
-
-    async def alert(line: str) -> None:
-        alerts.append(line)
-
-    watch = PollWatch(alert)
+    alarm = RecordedAlarm()
+    watch = PollWatch(alarm)
     for ages_of_poll in ages:
         await watch.note_messages(waited_seconds, ages_of_poll)
-    return alerts
+    return alarm.alerts
 
 
 @pytest.mark.parametrize(("age", "word"), [(HOUR, "ahead"), (31.0, "ahead"), (-31.0, "behind")])

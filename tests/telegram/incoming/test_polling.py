@@ -52,7 +52,7 @@ class PollerHarness:
         return UpdatePoller(
             self.bot,
             self.database,
-            PollerCallbacks(self.count_updates, self.alert_admins, read_private_envelope),
+            PollerCallbacks(self.count_updates, self, read_private_envelope),
             options=PollerOptions(is_replica=is_replica),
         )
 
@@ -240,7 +240,7 @@ async def test_updates_that_come_twice_do_not_count_against_a_person(harness: Po
     poller = UpdatePoller(
         harness.bot,
         harness.database,
-        PollerCallbacks(harness.count_updates, harness.alert_admins, read_private_envelope),
+        PollerCallbacks(harness.count_updates, harness, read_private_envelope),
         limits=BacklogLimits(max_waiting=3),
     )
     raw = [{"update_id": n, "message": _build_message(n)} for n in range(1, 6)]
@@ -373,7 +373,7 @@ async def test_of_what_is_not_taken_only_its_beginning_is_stored(harness: Poller
     poller = UpdatePoller(
         harness.bot,
         harness.database,
-        PollerCallbacks(harness.count_updates, harness.alert_admins, read_private_envelope),
+        PollerCallbacks(harness.count_updates, harness, read_private_envelope),
         limits=BacklogLimits(max_waiting=1),
     )
     entities = [{"type": "bold", "offset": number, "length": 1} for number in range(100)]
@@ -393,7 +393,7 @@ async def test_a_person_who_has_been_answered_may_write_again(harness: PollerHar
     poller = UpdatePoller(
         harness.bot,
         harness.database,
-        PollerCallbacks(harness.count_updates, harness.alert_admins, read_private_envelope),
+        PollerCallbacks(harness.count_updates, harness, read_private_envelope),
         limits=BacklogLimits(max_waiting=2),
         max_remembered_people=1,
     )
