@@ -144,7 +144,7 @@ async def build(
     sender = Sender(
         database,
         bot,
-        SenderCallbacks(unreachable_chats.note_refusal, dead_letters.notify_admins),
+        SenderCallbacks(unreachable_chats, dead_letters.notify_admins),
         limits=options.rate_limits,
         turn_timers=timers,
         own_lanes=link.build_own_lanes() if link else None,

@@ -132,7 +132,7 @@ def build_approval_dependencies(
             timers.end(turn.item, turn.lane, turn.spans)
 
     return ApprovalDependencies(
-        reachable_admins=notices.list_admins,
+        notices=notices,
         is_admin=lambda person: access.get_role(person) == "admin",
         on_turn_ended=on_turn_ended,
     )

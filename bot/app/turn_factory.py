@@ -105,7 +105,6 @@ class TurnFactory:
             channel_for=channel_for,
             context_for=self._build_tool_context,
             config=self._build_config(),
-            prepare_model=self.model.connect,
             preflight=self._build_preflight(),
             policy_dependencies=policy_dependencies,
             turn_seconds=self.settings.turn_seconds,

@@ -254,6 +254,8 @@ class ActionResult:
 
 
 Action = Callable[[ActionContext], Awaitable[ActionResult]]
+SubAction = Callable[[ActionContext, str], Awaitable[ActionResult]]
+"""What a word of a command or a button does, with what follows it."""
 
 
 @dataclass(frozen=True, slots=True)

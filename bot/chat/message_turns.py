@@ -4,12 +4,13 @@ If there is nothing to be answered, the sender reads why.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from bot.chat.actions import Action, ActionContext, ActionDependencies, ActionResult, reply_text
+from bot.chat.action_runner import ActionRunner
+from bot.chat.actions import ActionContext, ActionDependencies, ActionResult, reply_text
 from bot.chat.commands import registry
 from bot.chat.commands.jobs import handle_zone
 from bot.chat.shared_locations import (
@@ -20,7 +21,6 @@ from bot.chat.shared_locations import (
 from bot.db.conversations import attachments, conversations, stored_files
 from bot.db.engine import Database
 from bot.db.people import groups, speakers
-from bot.db.people.people import RoleOrBlocked
 from bot.domain import InboxItem, Lane
 from bot.jobs.user_jobs import JobOwner
 from bot.telegram.incoming.attachment_loader import AttachmentLoader, refuse_files
@@ -43,25 +43,23 @@ from bot.turns import TurnHandle, TurnRequest
 
 QUOTE_AFTER_SECONDS = 2.0  # an answer that comes later says which message it is about
 
-RunAction = Callable[[Sequence[ParsedUpdate], RoleOrBlocked | None, Action, str], Awaitable[object]]
-
 
 class MessageTurns:
-    """Answers messages; `run_action` replies to updates without a turn, and marks them done."""
+    """Answers messages; `actions` reply to those that need no turn."""
 
     def __init__(
         self,
         database: Database,
         deps: ActionDependencies,
         attachment_loader: AttachmentLoader,
-        run_action: RunAction,
+        actions: ActionRunner,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._deps = deps
         self._attachment_loader = attachment_loader
-        self._run_action = run_action
+        self._actions = actions
         self._clock = clock
 
     async def run(self, updates: Sequence[ParsedUpdate], lane: Lane, translate: Translator) -> None:
@@ -69,7 +67,7 @@ class MessageTurns:
         first = updates[0]
         assert first.person is not None
         if zone := await find_zone_answer(self._database, first):
-            await self._run_action([first], "member", handle_zone, zone)
+            await self._actions.run([first], "member", handle_zone, zone)
             if updates[1:]:
                 await self.run(updates[1:], lane, translate)
             return
@@ -192,7 +190,7 @@ class MessageTurns:
         async def refuse(_: ActionContext) -> ActionResult:
             return reply_text(reason)
 
-        await self._run_action(updates, "member", refuse, "")
+        await self._actions.run(updates, "member", refuse, "")
 
     async def _has_decided_attachments(self, item: InboxItem) -> bool:
         """Whether its turn began before a restart, or was stopped: then its attachments are settled."""

@@ -5,21 +5,17 @@ Turns have their own transactions.
 """
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from bot.attachments.outgoing_files import plan_file_parts
-from bot.chat.access import ACCESS_LOST, find_role
+from bot.chat.access import find_role
+from bot.chat.action_runner import ActionRunner, RoleLost
 from bot.chat.actions import (
     Action,
-    ActionContext,
     ActionDependencies,
-    ActionResult,
-    ReadOnlyAction,
     do_nothing,
 )
 from bot.chat.commands import (
@@ -40,25 +36,16 @@ from bot.chat.early_group_messages import EarlyGroupMessages, depends_on_members
 from bot.chat.message_turns import MessageTurns
 from bot.chat.refusals import RefusalReplies, group_by_lane
 from bot.chat.update_parser import UpdateParser
-from bot.db.conversations import turns
 from bot.db.engine import Database
-from bot.db.people import groups as group_rows
 from bot.db.people import people
 from bot.db.people.people import Person, RoleOrBlocked
-from bot.db.queues import inbox, outbox, outbox_files
-from bot.db.transaction import Transaction
-from bot.domain import InboxItem, Lane, Part
-from bot.errors import StoreUnavailable
+from bot.domain import InboxItem, Lane
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.envelope import find_question_key
 from bot.telegram.incoming.update import ParsedUpdate, ReadMessage
-from bot.translations.translator import Translator, find_language, load_translator, match_language
+from bot.translations.translator import find_language
 
 log = logging.getLogger(__name__)
-
-
-class _RoleLost(Exception):
-    """An admin's act was about to be stored when they were one no more."""
 
 
 class UpdateRunner:
@@ -80,7 +67,8 @@ class UpdateRunner:
     ) -> None:
         self._database = database
         self._deps = deps
-        self._message_turns = MessageTurns(database, deps, attachment_loader, self._run_action, clock=clock)
+        self._actions = ActionRunner(database, deps, clock=clock)
+        self._message_turns = MessageTurns(database, deps, attachment_loader, self._actions, clock=clock)
         self._refusals = RefusalReplies(max_waiting)
         self._parser = UpdateParser(database, deps.notices, clock=clock)
         self._on_answered = on_answered
@@ -102,7 +90,7 @@ class UpdateRunner:
         """Handle items by the roles in memory, and again by those in the database if an admin's is old."""
         try:
             await self._handle_by_role(items)
-        except _RoleLost:
+        except RoleLost:
             await self._deps.access.load(self._database)
             await self._handle_by_role(items)
 
@@ -128,7 +116,7 @@ class UpdateRunner:
             return
         if may_ask and first.item.shape == "overflow":
             for group in group_by_lane(items):
-                await self._run_action(group, role, partial(self._refusals.refuse_overflow, group), "")
+                await self._actions.run(group, role, partial(self._refusals.refuse_overflow, group), "")
             return
         await self._act(updates, role)
 
@@ -149,7 +137,7 @@ class UpdateRunner:
         first = updates[0]
         action, args = self._choose_action(first, role, sees_all=await self._find_sight(first))
         moderates = await self._moderates(first, role)
-        goes_on = await self._run_action(updates, role, action, args, moderates=moderates)
+        goes_on = await self._actions.run(updates, role, action, args, moderates=moderates)
         if goes_on and not await self._early_messages.place(first.item):
             await self._handle_by_role(tuple(update.item for update in updates))
 
@@ -184,15 +172,15 @@ class UpdateRunner:
     async def _answer_guest_query(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> None:
         """Answer what somebody asks in a chat of others; whom the bot does not know hears nothing at all."""
         if role is None:
-            await self._run_action([update], None, do_nothing, "")
+            await self._actions.run([update], None, do_nothing, "")
         else:
-            await self._deps.groups.guest_queries.answer(update, self._get_translator(update, role))
+            await self._deps.groups.guest_queries.answer(update, self._actions.get_translator(update, role))
 
     async def _let_in_by_codes(self, updates: Sequence[ParsedUpdate]) -> list[ParsedUpdate]:
         """Let in the strangers whose codes an admin has pasted; returns the other updates."""
         codes = [update for update in updates if await self._is_stranger_code(update)]
         for update in codes:
-            await self._run_action([update], "admin", strangers.let_in_by_code, _get_text(update.message))
+            await self._actions.run([update], "admin", strangers.let_in_by_code, _get_text(update.message))
         return [update for update in updates if update not in codes]
 
     async def _is_stranger_code(self, update: ParsedUpdate) -> bool:
@@ -220,7 +208,7 @@ class UpdateRunner:
         first = updates[0]
         if first.person is not None and self._deps.access.is_new_guest(first.person):
             await self._admit_guest(first.person, first.name)
-        await self._message_turns.run(updates, lane, self._get_translator(first, role))
+        await self._message_turns.run(updates, lane, self._actions.get_translator(first, role))
 
     async def _note_language(self, person: int, name: str, language_code: str | None) -> None:
         """Store which language Telegram names for a person, if it is another one than before.
@@ -236,13 +224,6 @@ class UpdateRunner:
                 await people.ensure_person(tx, person, name, now=self._clock())
                 await people.set_languages(tx, person, languages)
         self._deps.access.remember_languages(person, languages)
-
-    def _get_translator(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> Translator:
-        """Return the translator for the person who sent this; nothing is stored of one without a role."""
-        is_known = update.person is not None and self._deps.access.get_role(update.person) is not None
-        if role is None or update.person is None or not is_known:
-            return load_translator(match_language(update.language_code))
-        return self._deps.access.get_translator(update.person)
 
     async def _admit_guest(self, person: int, name: str) -> None:
         """Store a new person as a guest of the open bot, whom admins can see and block."""
@@ -303,83 +284,6 @@ class UpdateRunner:
             return partial(self._refusals.refuse_message, update), ""
         return strangers.reject_stranger, ""
 
-    async def _run_action(
-        self,
-        updates: Sequence[ParsedUpdate],
-        role: RoleOrBlocked | None,
-        action: Action,
-        args: str,
-        *,
-        moderates: bool = True,
-    ) -> bool:
-        """Act, answer and mark the items done in one transaction; then do what is outside the database.
-
-        True: they are not done, and are to be handled once more. A ReadOnlyAction acts before that
-        transaction: it would hold the write lock as long as it reads.
-        """
-        first = updates[0]
-        now = self._clock()
-        ids = [update.item.id for update in updates]
-        lane = first.lane or Lane(0)
-
-        async def build_context(tx: Transaction) -> ActionContext:
-            nonlocal lane
-            lane = await group_rows.find_lane(tx, lane)
-            person = first.person or 0
-            await self._check_role(tx, person, role)
-            translate = self._get_translator(first, role)
-            return ActionContext(
-                tx, self._deps, first.item, lane, person, first.name, role, args, now, translate, moderates
-            )
-
-        result: ActionResult | None = None
-        if isinstance(action, ReadOnlyAction):
-            async with self._database.long_read_transaction() as tx:
-                result = await action(await build_context(tx))
-        async with self._database.transaction() as tx:
-            if result is None:
-                result = await action(await build_context(tx))
-            if result.parts:
-                parts = _mute(result.parts, all_silent=first.item.stale)
-                reply_to = result.reply_to or _find_asking_message(first, lane)
-                await outbox.add(tx, item=first.item.id, lane=lane, parts=parts, reply_to=reply_to, now=now)
-            if result.files:
-                files = await outbox_files.store(tx, result.files, turn=None, now=now)
-                file_parts = plan_file_parts(files, self._get_translator(first, role))
-                await outbox_files.add_parts(tx, file_parts, item=first.item.id, lane=lane, now=now)
-            if not result.goes_on:
-                await _settle(tx, ids, role, now=now)
-        for callback in result.after_commit:
-            callback()
-        if result.changes_tools:
-            with contextlib.suppress(StoreUnavailable):  # it is noticed a little later
-                await self._deps.tools.registry.refresh()
-        await self._make_best_effort_calls(first, result)
-        return result.goes_on
-
-    async def _check_role(self, tx: Transaction, person: int, role: RoleOrBlocked | None) -> None:
-        """Raise _RoleLost if an admin is one no more."""
-        configured_admins = self._deps.access.configured_admins
-        if role == "admin" and await people.load_role(tx, person, configured_admins) != "admin":
-            raise _RoleLost
-
-    async def _make_best_effort_calls(self, update: ParsedUpdate, result: ActionResult) -> None:
-        client = self._deps.best_effort_calls
-        if update.tap:
-            await client.answer_callback_query(update.tap.id, result.toast)
-            if result.replacement and update.tap.message_id is not None and update.lane:
-                await client.edit_message(update.lane, update.tap.message_id, result.replacement)
-        for call in result.best_effort_calls:
-            await call()
-
-
-async def _settle(tx: Transaction, ids: Sequence[int], role: RoleOrBlocked | None, *, now: float) -> None:
-    """Note that items are done; nothing is kept of what somebody wrote who is not answered."""
-    await inbox.mark_done(tx, ids, now=now)
-    if role in {None, "blocked"}:
-        await inbox.forget_body(tx, ids)
-        await turns.fail(tx, ids[0], reason=ACCESS_LOST, now=now)  # it may have begun before a restart
-
 
 def _needs_moderator(update: ParsedUpdate) -> bool:
     """Whether what somebody does in a group may concern what others asked."""
@@ -393,17 +297,3 @@ def _needs_moderator(update: ParsedUpdate) -> bool:
 
 def _get_text(message: ReadMessage | None) -> str:
     return message.text if message is not None else ""
-
-
-def _find_asking_message(update: ParsedUpdate, lane: Lane) -> int | None:
-    """Return the message that an answer replies to in a group, where others write in between."""
-    if not lane.is_group or update.message is None or update.membership is not None:
-        return None
-    return update.message.message_id
-
-
-def _mute(parts: Sequence[Part], *, all_silent: bool) -> list[Part]:
-    """Make all parts but the first silent, or all of them."""
-    return [
-        replace(part, silent=part.silent or all_silent or number > 0) for number, part in enumerate(parts)
-    ]

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,6 +16,7 @@ from bot.agent.approval_prompt import ALLOW_HERE_HOURS
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.queues import outbox, parked_items
+from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.parked_items import EndedTurn
 from bot.db.retry import retry_until_available
 from bot.db.tools import approvals as approval_rows
@@ -58,11 +59,11 @@ _ANSWER_TOASTS: dict[ApprovalAnswer, str] = {
 class ApprovalDependencies:
     """What approvals need of the gateway.
 
-    `reachable_admins`: those who can be written to now.
+    `notices`: know the admins who can be written to now.
     `on_turn_ended`: called for a turn that was ended where it waited, once that is committed.
     """
 
-    reachable_admins: Callable[[Transaction], Awaitable[Sequence[int]]]
+    notices: AdminNotices
     is_admin: Callable[[int], bool]
     on_turn_ended: Callable[[EndedTurn], None]
 
@@ -94,7 +95,7 @@ class Approvals:
         """Where a question is put; empty if nobody who may answer can be reached."""
         if who == "asker":
             return [requester.lane]
-        admins = await self._dependencies.reachable_admins(tx)
+        admins = await self._dependencies.notices.list_admins(tx)
         return [Lane(admin) for admin in admins if admin != requester.person]
 
     async def is_allowed(

@@ -37,7 +37,7 @@ async def execute_turn(
     A prompt too long for the endpoint is built again with less history.
     """
     with handle.timer.measure("starting"):
-        await dependencies.prepare_model()
+        await dependencies.preflight.load_client()
     router = EndpointRouter(dependencies.routes, request.lane)
     opener = TurnOpener(dependencies, request, handle, channel, router)
     for attempt in range(MAX_PROMPT_ATTEMPTS):

@@ -4,7 +4,7 @@ Planning only reads; what was planned is stored, and the turn's first step with 
 """
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -20,6 +20,7 @@ from bot.turns import turn_plan
 from bot.turns.approval_questions import Requester
 from bot.turns.endpoint_router import EndpointRouter, EndpointRoutes
 from bot.turns.handle import TurnHandle
+from bot.turns.preflight import Preflight
 from bot.turns.prepared_turn import PreparedTurn, prepare_turn
 from bot.turns.recorder import RecorderDependencies, TurnRecorder
 from bot.turns.tool_executor import ToolExecutor, load_results
@@ -39,7 +40,6 @@ class TurnDependencies:
 
     `routes`: the endpoints that answer.
     `context_for`: builds a tool's context from the request, the call's id, and the call's position among all.
-    `prepare_model`: loads what calls need, once.
     `preflight`: asks the endpoint what a turn needs to know before it begins, about the texts to answer.
     `policy_dependencies`: decide which tool calls run.
     `turn_seconds`: bound the work of one turn.
@@ -51,8 +51,7 @@ class TurnDependencies:
     channel_for: ChannelFactory
     context_for: Callable[[TurnRequest, str, str], ToolContext]
     config: TurnConfig
-    prepare_model: Callable[[], Awaitable[object]]
-    preflight: Callable[[PreflightRequest, Sequence[str]], Awaitable[PreflightResult]]
+    preflight: Preflight
     policy_dependencies: ToolPolicyDependencies
     turn_seconds: float
     timers: TurnTimers = field(default_factory=TurnTimers)
@@ -134,7 +133,7 @@ class TurnOpener:
     async def _ask_endpoint(self, preflight_request: PreflightRequest) -> PreflightResult:
         texts = [prompt.strip_files(text) for text in self._request.texts]
         with self._handle.timer.measure("preflight"):
-            return await self._dependencies.preflight(preflight_request, texts)
+            return await self._dependencies.preflight.run(preflight_request, texts)
 
     async def _open_prepared(self, tx: Transaction, turn: PreparedTurn, now: float) -> OpenTurn | None:
         if turn.is_over:

@@ -4,25 +4,14 @@ A prompt is counted only near its limit. What the endpoint does not answer stays
 same. The judgement is a row of the ledger, a count is not: nothing is generated for it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
 
 from bot.db.conversations.calls import NewCall
-from bot.domain import Message
+from bot.llm.client import ModelClient
 from bot.llm.heavy_work import HEAVY_WORK, describe_work
 from bot.llm.typed_reads import TypedReader
 from bot.turns.call_ledger import CallLedger
 from bot.turns.turn_request import PreflightRequest, PreflightResult
-
-
-class TokenCounter(Protocol):
-    """Counts prompts at an endpoint."""
-
-    async def count_tokens(
-        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, thinking: bool
-    ) -> int | None:
-        """The tokens of a prompt with the definitions of these tools; None if the endpoint does not say."""
-        ...
 
 
 class Preflight:
@@ -34,23 +23,27 @@ class Preflight:
     def __init__(
         self,
         ledger: CallLedger,
-        token_counter: TokenCounter,
+        model: ModelClient,
         reader: TypedReader,
         *,
         endpoint_name: str,
         model_name: Callable[[], str],
     ) -> None:
         self._ledger = ledger
-        self._token_counter = token_counter
+        self._model = model
         self._reader = reader
         self._endpoint_name = endpoint_name
         self._model_name = model_name
 
-    async def __call__(self, request: PreflightRequest, texts: Sequence[str]) -> PreflightResult:
+    async def load_client(self) -> None:
+        """Load what model calls need; that takes time once."""
+        await self._model.connect()
+
+    async def run(self, request: PreflightRequest, texts: Sequence[str]) -> PreflightResult:
         """The endpoint's answers to the request; `texts` are the messages the turn is to answer."""
         prompt_tokens: int | None = None
         if request.needs_token_count:
-            prompt_tokens = await self._token_counter.count_tokens(
+            prompt_tokens = await self._model.count_tokens(
                 request.prompt, request.toolbox.definitions, thinking=request.thinking
             )
         if not request.needs_heavy_chance or self._reader.is_supported is False:

@@ -61,7 +61,7 @@ class DeliveryHarness:
     blocked_lanes: list[Lane] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
-    async def on_blocked(self, lane: Lane, refusal: DeliveryRefusal) -> None:
+    async def note_refusal(self, lane: Lane, refusal: DeliveryRefusal) -> None:
         self.blocked_lanes.append(lane)
 
     async def on_trouble(self, subject: str, text: Translatable) -> None:
@@ -76,7 +76,7 @@ class DeliveryHarness:
             sender = Sender(
                 self.database,
                 bot,
-                SenderCallbacks(self.on_blocked, self.on_trouble),
+                SenderCallbacks(self, self.on_trouble),
                 limits=self.limits,
                 own_lanes=own_lanes,
             )

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import Table, select
 
@@ -15,6 +15,7 @@ from bot.agent.thinking_policy import ThinkingSetting
 from bot.db.conversations.notes import ChatNotes
 from bot.db.engine import Database
 from bot.db.queues import inbox, incoming_updates
+from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.incoming_updates import IncomingUpdate
 from bot.db.queues.parked_items import EndedTurn
 from bot.db.tables import inbox as inbox_table
@@ -44,6 +45,7 @@ from bot.turns.endpoints import ModelEndpoint
 from bot.turns.history_search import HistorySearch
 from bot.turns.model_caller import ModelCaller
 from bot.turns.open_turn import TurnDependencies
+from bot.turns.preflight import Preflight
 from bot.turns.runner import TurnRunner
 from bot.turns.running_turns import RunningTurns
 from bot.turns.tool_policy import ToolPolicyDependencies
@@ -163,6 +165,20 @@ class FakeChannel:
         self.end_count += 1
 
 
+class ScriptedPreflight:
+    """Gives the answer of its harness."""
+
+    def __init__(self, harness: "TurnHarness") -> None:
+        self._harness = harness
+
+    async def load_client(self) -> None: ...
+
+    async def run(self, request: PreflightRequest, texts: Sequence[str]) -> PreflightResult:
+        self._harness.preflight_requests.append(request)
+        assert self._harness.preflight_result is not None
+        return self._harness.preflight_result
+
+
 @dataclass
 class TurnHarness:
     """Runs turns over a real database.
@@ -200,7 +216,7 @@ class TurnHarness:
     @property
     def approvals(self) -> Approvals:
         dependencies = ApprovalDependencies(
-            self._reachable_admins,
+            cast(AdminNotices, self),
             lambda person: person in self.admins,
             self.ended_turns.append,
         )
@@ -209,7 +225,7 @@ class TurnHarness:
     def _is_granted(self, tool: str, person: int, chat: int) -> bool:
         return tool not in self.forbidden_tools
 
-    async def _reachable_admins(self, tx: Transaction) -> list[int]:
+    async def list_admins(self, tx: Transaction) -> list[int]:
         return self.admins
 
     def build_runner(self) -> TurnRunner:
@@ -220,8 +236,7 @@ class TurnHarness:
                 channel_for=self._channel_for,
                 context_for=self._context_for,
                 config=self._build_config(),
-                prepare_model=lambda: asyncio.sleep(0),
-                preflight=self.run_preflight,
+                preflight=cast(Preflight, ScriptedPreflight(self)),
                 policy_dependencies=ToolPolicyDependencies(
                     self.approvals, self._is_granted, self.suspended_tools.__contains__
                 ),
@@ -256,11 +271,6 @@ class TurnHarness:
             can_count_tokens=has_preflight,
             can_estimate_heavy_work=has_preflight,
         )
-
-    async def run_preflight(self, request: PreflightRequest, texts: Sequence[str]) -> PreflightResult:
-        self.preflight_requests.append(request)
-        assert self.preflight_result is not None
-        return self.preflight_result
 
     async def new_request(self, *texts: str) -> TurnRequest:
         """Store messages and claim them together."""

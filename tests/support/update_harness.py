@@ -284,7 +284,7 @@ class UpdateHarness:
 
     def _approval_dependencies(self) -> ApprovalDependencies:
         return ApprovalDependencies(
-            reachable_admins=AdminNotices(self.access.configured_admins).list_admins,
+            notices=AdminNotices(self.access.configured_admins),
             is_admin=lambda person: self.access.get_role(person) == "admin",
             on_turn_ended=self.ended_items.append,
         )

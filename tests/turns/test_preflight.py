@@ -49,7 +49,7 @@ async def load_rows(database: Database) -> list[tuple[Any, ...]]:
 async def test_a_judgement_is_a_row_of_the_ledger(database: Database) -> None:
     endpoint = SimulatedEndpoint(judge=lambda question: (3, 1), api_key="k")
     async with open_preflight(database, endpoint) as preflight:
-        result = await preflight(make_request(read=True), ["Compare these two papers."])
+        result = await preflight.run(make_request(read=True), ["Compare these two papers."])
     assert result == PreflightResult(None, 0.75, 1)
     [row] = await load_rows(database)
     assert row[:3] == (None, "decision", "ok")
@@ -61,7 +61,7 @@ async def test_the_row_of_a_read_names_the_model_that_answered(database: Databas
     """The name is not fetched yet when the first read of a process is stored."""
     endpoint = SimulatedEndpoint(judge=lambda question: (3, 1))
     async with open_preflight(database, endpoint, model_name="unknown") as preflight:
-        await preflight(make_request(read=True), ["Compare these two papers."])
+        await preflight.run(make_request(read=True), ["Compare these two papers."])
     rows = await TurnHarness(database, ScriptedModel()).load_rows(model_calls, "purpose", "model")
     assert rows == [("decision", endpoint.model)]
 
@@ -69,8 +69,8 @@ async def test_the_row_of_a_read_names_the_model_that_answered(database: Databas
 async def test_a_count_is_exact_and_has_no_row(database: Database) -> None:
     endpoint = SimulatedEndpoint()
     async with open_preflight(database, endpoint) as preflight:
-        result = await preflight(make_request(count=True), ["hi"])
-        result_without_tools = await preflight(make_request(count=True, toolbox=Toolbox(())), ["hi"])
+        result = await preflight.run(make_request(count=True), ["hi"])
+        result_without_tools = await preflight.run(make_request(count=True, toolbox=Toolbox(())), ["hi"])
     assert result.prompt_tokens is not None
     assert result_without_tools.prompt_tokens is not None
     assert result.prompt_tokens > result_without_tools.prompt_tokens + 300
@@ -81,8 +81,8 @@ async def test_an_endpoint_that_cannot_judge_is_asked_once(database: Database) -
     async with open_preflight(
         database, SimulatedEndpoint(replace(Profile.today(), logprobs=False))
     ) as preflight:
-        first = await preflight(make_request(read=True), ["hi"])
-        second = await preflight(make_request(read=True), ["hi"])
+        first = await preflight.run(make_request(read=True), ["hi"])
+        second = await preflight.run(make_request(read=True), ["hi"])
     assert first == PreflightResult(None, None, 1)
     assert second == PreflightResult(None, None, None)
     assert [row[:5] for row in await load_rows(database)] == [(None, "decision", "failed", None, None)]
@@ -91,7 +91,7 @@ async def test_an_endpoint_that_cannot_judge_is_asked_once(database: Database) -
 async def test_nothing_is_asked_that_is_not_needed(database: Database) -> None:
     endpoint = SimulatedEndpoint()
     async with open_preflight(database, endpoint) as preflight:
-        assert await preflight(make_request(), ["hi"]) == PreflightResult()
+        assert await preflight.run(make_request(), ["hi"]) == PreflightResult()
     assert endpoint.typed_questions == []
 
 

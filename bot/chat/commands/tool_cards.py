@@ -4,11 +4,11 @@ A button names its tool by a short hash, and what it accepts by the definition's
 does nothing else.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from bot.chat.actions import ActionContext, ActionResult, build_rows, expire_button
+from bot.chat.actions import ActionContext, ActionResult, SubAction, build_rows, expire_button
 from bot.chat.commands import operation_picker
 from bot.chat.commands.tool_text import (
     ButtonRows,
@@ -254,7 +254,7 @@ def build_card_buttons(translate: Translator, tool: ToolInfo) -> ButtonRows:
 
 
 _CHANGING_ACTIONS = {"on", "off", "gone", "take", "sure", "all"}
-_BUTTON_ACTIONS: dict[str, Callable[[ActionContext, str], Awaitable[ActionResult]]] = {
+_BUTTON_ACTIONS: dict[str, SubAction] = {
     "page": _show_page,
     "card": _show_card,
     "on": partial(_set_enabled, enabled=True),

@@ -3,11 +3,10 @@
 What uses the network or runs a tool is left to `tool_tasks`: nothing here waits for anything.
 """
 
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
-from bot.chat.actions import ActionContext, ActionResult, build_pages, reply_text
+from bot.chat.actions import ActionContext, ActionResult, SubAction, build_pages, reply_text
 from bot.chat.commands import tool_cards
 from bot.chat.commands.operation_picker import build_operation_page
 from bot.chat.commands.tool_tasks import queue_tool_task
@@ -146,7 +145,7 @@ def _split_first_word(text: str) -> tuple[str, str]:
 
 _CHANGING_SUBCOMMANDS = {"enable", "disable", "rule", "reduce", "deliver", "timeout"}
 _BARE_SUBCOMMANDS = {"log", "reload"}
-_SUBCOMMANDS: dict[str, Callable[[ActionContext, str], Awaitable[ActionResult]]] = {
+_SUBCOMMANDS: dict[str, SubAction] = {
     "show": _show_tool,
     "enable": partial(_set_enabled, enabled=True),
     "disable": partial(_set_enabled, enabled=False),

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from bot.db.engine import Database
 from bot.db.queues import guest_queries, outbox
@@ -34,7 +34,14 @@ _DEFAULT_FLOOD_SECONDS = 5.0
 
 SendOrEdit = Callable[..., Awaitable[DeliveryOutcome]]
 """A call of the client that takes a lane and a part."""
-OnBlocked = Callable[[Lane, DeliveryRefusal], Awaitable[None]]
+
+
+class RefusalListener(Protocol):
+    """Hears of chats that take no message."""
+
+    async def note_refusal(self, lane: Lane, refusal: DeliveryRefusal) -> None:
+        """Note what Telegram said; awaited outside any transaction."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,7 @@ class DeliveryContext:
     """What all lanes share.
 
     `clock`: wall-clock seconds, as they are stored.
-    `on_blocked`: called for a lane whose chat takes no message, with what Telegram said.
+    `refusal_listener`: hears of lanes whose chat takes no message.
     `on_trouble`: called with a subject and a text for admins.
     """
 
@@ -53,7 +60,7 @@ class DeliveryContext:
     write_queue: WriteQueue
     rate_queue: RateQueue
     clock: Callable[[], float]
-    on_blocked: OnBlocked
+    refusal_listener: RefusalListener
     on_trouble: NotifyAdmins
     turn_timers: TurnTimers
 

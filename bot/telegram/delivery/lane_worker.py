@@ -218,7 +218,7 @@ class LaneSender:
             case DeliveryRefusal("migrated"):
                 enqueue(partial(outbox.mark_missing, row=row.id))  # to be sent to the supergroup
                 await self._calls.flush_writes()
-                await self._context.on_blocked(self.lane, outcome)
+                await self._context.refusal_listener.note_refusal(self.lane, outcome)
             case DeliveryRefusal("gone") if not is_first:
                 self.is_due = True
                 enqueue(partial(outbox.mark_missing, row=row.id))
@@ -243,7 +243,7 @@ class LaneSender:
 
     async def _report_refusal(self, row: OutboxRow, refusal: DeliveryRefusal) -> None:
         if refusal.kind in {"blocked", "muted"}:
-            await self._context.on_blocked(self.lane, refusal)
+            await self._context.refusal_listener.note_refusal(self.lane, refusal)
         elif refusal.kind == "closed":
             await self._context.on_trouble(f"telegram.closed {self.lane.key}", defer(TOPIC_CLOSED))
         elif not row.is_notice:  # a notice about a notice would never end

@@ -24,7 +24,7 @@ from bot.db.write_queue import WriteQueue
 from bot.domain import Lane, NotifyAdmins
 from bot.errors import ShareLost
 from bot.telegram.client import TelegramClient
-from bot.telegram.delivery.lane_calls import DeliveryContext, OnBlocked
+from bot.telegram.delivery.lane_calls import DeliveryContext, RefusalListener
 from bot.telegram.delivery.lane_worker import LaneSender
 from bot.telegram.delivery.progress import TurnProgress
 from bot.telegram.delivery.rate_budget import RateLimits
@@ -40,11 +40,11 @@ _STOP_GRACE_SECONDS = 3.0  # a call without an answer by then is unknown, and th
 
 @dataclass(frozen=True, slots=True)
 class SenderCallbacks:
-    """`on_blocked`: called for a lane whose chat takes no message. `on_trouble`: called with a subject and a
-    text for admins. Both are awaited outside any transaction.
+    """`refusal_listener`: hears of chats that take no message. `on_trouble`: called with a subject and a text
+    for admins, outside any transaction.
     """
 
-    on_blocked: OnBlocked
+    refusal_listener: RefusalListener
     on_trouble: NotifyAdmins
 
 
@@ -91,7 +91,7 @@ class Sender:
             self._write_queue,
             self._rate_queue,
             time.time,
-            callbacks.on_blocked,
+            callbacks.refusal_listener,
             callbacks.on_trouble,
             self._turn_timers,
         )
