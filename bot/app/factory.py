@@ -216,7 +216,7 @@ async def build(
             tool_questions,
             fallback,
             settings.thinking,
-            turn_factory.load_prompt_breakdown,
+            turn_factory.build_prompt_breakdowns(),
         ),
         ToolParts(
             tools.tool_registry,

@@ -15,8 +15,7 @@ from bot.attachments.transcription import Transcriber
 from bot.db.conversations.notes import ChatNotes
 from bot.db.engine import Database
 from bot.db.people import people
-from bot.db.transaction import Transaction
-from bot.domain import PEOPLE_PRIORITY, ChannelFactory, Lane, NotifyAdmins
+from bot.domain import PEOPLE_PRIORITY, ChannelFactory, NotifyAdmins
 from bot.errors import AttachmentUnusable, SettingsRefused
 from bot.llm.client import ModelClient
 from bot.llm.endpoint_watch import EndpointWatch, WatchedEndpoint
@@ -29,7 +28,7 @@ from bot.turns import context_window
 from bot.turns.address_judge import AddressJudge
 from bot.turns.cache_warmup import CacheWarmup, WarmupConfig
 from bot.turns.call_ledger import CallLedger
-from bot.turns.context_window import PromptBreakdown
+from bot.turns.context_window import PromptBreakdowns
 from bot.turns.endpoint_router import EndpointRoute, EndpointRoutes
 from bot.turns.endpoints import ModelEndpoint
 from bot.turns.history_search import HistorySearch
@@ -154,15 +153,9 @@ class TurnFactory:
             is_enabled=self.settings.summary == "on",
         )
 
-    async def load_prompt_breakdown(self, tx: Transaction, lane: Lane) -> PromptBreakdown:
-        """The parts of a lane's next prompt."""
-        return await context_window.load_prompt_breakdown(
-            tx,
-            lane,
-            self._build_config().build_system_text(lane),
-            self.tool_registry.make_toolbox_builder(lane.chat),
-            self.settings.prompt_budget,
-        )
+    def build_prompt_breakdowns(self) -> PromptBreakdowns:
+        """What tells the parts of a lane's next prompt."""
+        return PromptBreakdowns(self._build_config())
 
     def build_endpoint_watch(self) -> EndpointWatch:
         """The watch over the main endpoint."""

@@ -33,7 +33,7 @@ from bot.tool_registry.registry import ToolRegistry
 from bot.tool_registry.sign_in_flows import SignInFlows
 from bot.tool_registry.tool_info import BuiltinTools
 from bot.translations.translator import Translator, translatable
-from bot.turns import Approvals, ModelEndpoint, PromptBreakdown, ToolQuestions
+from bot.turns import Approvals, ModelEndpoint, PromptBreakdowns, ToolQuestions
 
 STRANGER_REFUSAL = translatable(
     "Only people who have been let in, and administrators of this group, can do that."
@@ -94,7 +94,7 @@ class TurnParts:
     `approvals`, `questions`: take people's answers about tool calls, and those that running tools wait for.
     `fallback_endpoint`: the second endpoint, if there is one.
     `default_thinking`: the mode of chats that have not set one.
-    `load_prompt_breakdown`: what a lane's next prompt consists of.
+    `prompt_breakdowns`: load what a lane's next prompt consists of.
     """
 
     control: TurnControl
@@ -103,7 +103,7 @@ class TurnParts:
     questions: ToolQuestions
     fallback_endpoint: ModelEndpoint | None
     default_thinking: ThinkMode
-    load_prompt_breakdown: Callable[[Transaction, Lane], Awaitable[PromptBreakdown]]
+    prompt_breakdowns: PromptBreakdowns
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,5 +76,5 @@ class AddressJudge:
             chars_tools=0,
             chars_history=len(state),
         )
-        _, reading = await self._ledger.read_once(new_call, lambda: self._reader.read(ADDRESS, state))
+        _, reading = await self._ledger.read_once(new_call, self._reader, ADDRESS, state)
         return reading

@@ -6,7 +6,6 @@ Also makes the gateway's own calls, which belong to no turn and for which nobody
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from bot.db import shares
@@ -16,7 +15,7 @@ from bot.db.engine import Database
 from bot.db.retry import retry_until_available
 from bot.domain import CallTimes, LanguageModel, ModelRequest, Reply, Usage
 from bot.errors import CallFailed, EndpointAway, StoreUnavailable
-from bot.llm.typed_reads import TypedReading
+from bot.llm.typed_reads import TypedReader, TypedReading, YesNoQuestion
 
 OWN_CALL_SECONDS = 300.0  # seconds one of the gateway's own calls may hold its seat
 
@@ -109,13 +108,13 @@ class CallLedger:
         return SystemCallResult(reply, CallCompletion(call, reply, "ok"))
 
     async def read_once(
-        self, new_call: NewCall, read: Callable[[], Awaitable[TypedReading | None]]
+        self, new_call: NewCall, reader: TypedReader, question: YesNoQuestion, state: str
     ) -> tuple[int, TypedReading | None]:
         """Make a typed read, and store what it took; returns its row and the reading, if there is one."""
         created_at = time.time()
         call = await self.open(new_call)
         try:
-            reading = await read()
+            reading = await reader.read(question, state)
         except asyncio.CancelledError:
             await self._close_cancelled(call, None)
             raise

@@ -18,6 +18,7 @@ from bot.db.transaction import Transaction
 from bot.domain import Lane, Message
 from bot.tool_registry.toolbox import Toolbox
 from bot.translations.translator import translatable
+from bot.turns.turn_request import TurnConfig
 from tools.builtin.look_back import look_back
 from tools.registry import measure_definition
 
@@ -201,36 +202,6 @@ async def load_earlier_results(
     )
 
 
-async def load_prompt_breakdown(
-    tx: Transaction, lane: Lane, system: str, toolbox_for: ToolboxFor, budget: int
-) -> PromptBreakdown:
-    """The parts of the lane's next prompt, with what the server counted for the last one."""
-    window = await load_window(tx, lane, system, toolbox_for)
-    messages = await build_prompt(tx, window, system, ())
-    image_tokens = history.TOKENS_PER_IMAGE * sum(len(message.images) for message in messages)
-    held_tokens = history.estimate_held_tokens(_list_turn_sizes(window.past_turns), window.history_cut)
-    cut_notice = _find_cut_notice(window.conversation, window.toolbox)
-    fixed_prompt = prompt.build_prompt(system, (), (), PromptHead(cut_notice=cut_notice))
-    sizes = [
-        (translatable("system text"), history.estimate_tokens(fixed_prompt)),
-        *(
-            (f"{TOOL_LABEL}{definition['name']}", measure_definition(definition) // history.BYTES_PER_TOKEN)
-            for definition in window.toolbox.definitions
-        ),
-        (translatable("instructions"), _estimate_head(PromptHead(window.conversation.instructions))),
-        (translatable("notes"), _estimate_head(PromptHead(notes=window.conversation.notes))),
-        (translatable("summary"), _estimate_head(PromptHead(summary=window.conversation.summary))),
-        (translatable("earlier messages"), held_tokens - image_tokens),
-        (translatable("images"), image_tokens),
-    ]
-    last_counts: tuple[int | None, int | None] = (None, None)
-    if window.past_turns:
-        last_counts = await calls.find_first_prompt_tokens(tx, window.past_turns[-1].id)
-    parts = tuple((label, round(size * window.token_ratio)) for label, size in sizes if size)
-    total = sum(tokens for _, tokens in parts)
-    return PromptBreakdown(parts, total, budget, *last_counts, left_out_turns=window.history_cut.first_turn)
-
-
 def estimate_minimum_tokens(system: str, toolbox: Toolbox) -> int:
     """Estimated tokens that every prompt takes before any message."""
     return estimate_fixed_tokens(Conversation(), system, toolbox)
@@ -273,3 +244,45 @@ def _find_cut_notice(conversation: Conversation, toolbox: Toolbox) -> str | None
 
 def _list_turn_sizes(past_turns: Iterable[PastTurn]) -> list[TurnSize]:
     return [TurnSize(turn.size, turn.short) for turn in past_turns]
+
+
+class PromptBreakdowns:
+    """Loads what the next prompts of lanes consist of."""
+
+    def __init__(self, config: TurnConfig) -> None:
+        self._config = config
+
+    async def load(self, tx: Transaction, lane: Lane) -> PromptBreakdown:
+        """The parts of the lane's next prompt, with what the server counted for the last one."""
+        config = self._config
+        system = config.build_system_text(lane)
+        toolbox_for = config.tool_registry.make_toolbox_builder(lane.chat)
+        window = await load_window(tx, lane, system, toolbox_for)
+        messages = await build_prompt(tx, window, system, ())
+        image_tokens = history.TOKENS_PER_IMAGE * sum(len(message.images) for message in messages)
+        held_tokens = history.estimate_held_tokens(_list_turn_sizes(window.past_turns), window.history_cut)
+        cut_notice = _find_cut_notice(window.conversation, window.toolbox)
+        fixed_prompt = prompt.build_prompt(system, (), (), PromptHead(cut_notice=cut_notice))
+        sizes = [
+            (translatable("system text"), history.estimate_tokens(fixed_prompt)),
+            *(
+                (
+                    f"{TOOL_LABEL}{definition['name']}",
+                    measure_definition(definition) // history.BYTES_PER_TOKEN,
+                )
+                for definition in window.toolbox.definitions
+            ),
+            (translatable("instructions"), _estimate_head(PromptHead(window.conversation.instructions))),
+            (translatable("notes"), _estimate_head(PromptHead(notes=window.conversation.notes))),
+            (translatable("summary"), _estimate_head(PromptHead(summary=window.conversation.summary))),
+            (translatable("earlier messages"), held_tokens - image_tokens),
+            (translatable("images"), image_tokens),
+        ]
+        last_counts: tuple[int | None, int | None] = (None, None)
+        if window.past_turns:
+            last_counts = await calls.find_first_prompt_tokens(tx, window.past_turns[-1].id)
+        parts = tuple((label, round(size * window.token_ratio)) for label, size in sizes if size)
+        total = sum(tokens for _, tokens in parts)
+        return PromptBreakdown(
+            parts, total, config.prompt_budget, *last_counts, left_out_turns=window.history_cut.first_turn
+        )

@@ -57,7 +57,7 @@ class Preflight:
         """The ledger's row of the call, and the chance; None: the endpoint gave none."""
         state = describe_work(texts, request.toolbox.definitions)
         new_call = self._build_row(request, texts)
-        call, reading = await self._ledger.read_once(new_call, lambda: self._reader.read(HEAVY_WORK, state))
+        call, reading = await self._ledger.read_once(new_call, self._reader, HEAVY_WORK, state)
         return call, reading.chance if reading else None
 
     def _build_row(self, request: PreflightRequest, texts: Sequence[str]) -> NewCall:

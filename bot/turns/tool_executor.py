@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -192,13 +192,34 @@ class ToolExecutor:
             text_if_unfinished = NOT_RUN if handle.stop_reason else INTERRUPTED
             if decisions.ready and handle.stop_reason is None:
                 with handle.timer.measure("tools"):
-                    run_call = partial(self._run_call, event.step, decisions.ready, progress, handle)
-                    await handle.run_cancellable(_run_parallel(run_call, decisions.ready, handle, settle))
+                    run_calls = self._run_calls(event.step, decisions.ready, progress, handle, settle)
+                    await handle.run_cancellable(run_calls)
             settle_unfinished(decisions.ready, text_if_unfinished)
             if decisions.pending_calls and handle.stop_reason is None:
                 return PendingApprovals(decisions.pending_calls)
             settle_unfinished([pending.call for pending in decisions.pending_calls], NOT_RUN)
         return tuple(self._results[event.step, checked.call.id] for checked in event.calls)
+
+    async def _run_calls(
+        self,
+        step: int,
+        ready: Sequence[CheckedCall],
+        progress: "_StepProgress",
+        handle: TurnHandle,
+        on_result: OnResult,
+    ) -> None:
+        """Run calls side by side; one without a result when the turn's time is up was interrupted."""
+        slots = asyncio.Semaphore(MAX_PARALLEL_CALLS)
+
+        async def run_in_slot(checked: CheckedCall) -> None:
+            async with slots:
+                on_result(await self._run_call(step, ready, progress, handle, checked))
+
+        with contextlib.suppress(TimeoutError):
+            async with handle.deadline() as start_clock, asyncio.TaskGroup() as tasks:
+                start_clock()
+                for checked in ready:
+                    tasks.create_task(run_in_slot(checked), name=f"tool {checked.call.name}")
 
     async def _run_call(
         self,
@@ -288,26 +309,6 @@ async def _ask_off_clock(handle: TurnHandle, ask: AskPerson, question: ToolQuest
         return await ask(question)
     finally:
         handle.prolong(time.monotonic() - began_at - QUESTION_SECONDS)
-
-
-async def _run_parallel(
-    run_call: Callable[[CheckedCall], Awaitable[ToolResult]],
-    checked_calls: Sequence[CheckedCall],
-    handle: TurnHandle,
-    on_result: OnResult,
-) -> None:
-    slots = asyncio.Semaphore(MAX_PARALLEL_CALLS)
-
-    async def run_in_slot(checked: CheckedCall) -> None:
-        async with slots:
-            on_result(await run_call(checked))
-
-    # When the turn's time is up, calls that have no result by then were interrupted.
-    with contextlib.suppress(TimeoutError):
-        async with handle.deadline() as start_clock, asyncio.TaskGroup() as tasks:
-            start_clock()
-            for checked in checked_calls:
-                tasks.create_task(run_in_slot(checked), name=f"tool {checked.call.name}")
 
 
 def _is_repeatable(toolbox: Toolbox, name: str) -> bool:

@@ -6,6 +6,7 @@ Turns, the sender and Telegram's client are small fakes that record what they we
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 from sqlalchemy import select
@@ -47,7 +48,7 @@ from bot.tool_registry.sign_in_flows import SignInFlows, SignInRequest
 from bot.translations.translator import Translatable
 from bot.turns.address_judge import AddressJudge
 from bot.turns.approvals import ApprovalDependencies, Approvals
-from bot.turns.context_window import PromptBreakdown
+from bot.turns.context_window import PromptBreakdown, PromptBreakdowns
 from bot.turns.endpoints import ModelEndpoint
 from bot.turns.handle import TurnHandle
 from bot.turns.runner import RequestCompleter
@@ -249,7 +250,7 @@ class UpdateHarness:
                 self.tool_questions,
                 fallback_endpoint,
                 "auto",
-                self._load_prompt_breakdown,
+                cast(PromptBreakdowns, SimpleNamespace(load=self._load_prompt_breakdown)),
             ),
             tools=ToolParts(
                 SeenToolRegistry(

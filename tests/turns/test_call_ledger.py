@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from bot.db.conversations import calls
 from bot.db.conversations.calls import NewCall
@@ -10,6 +10,8 @@ from bot.db.engine import Database
 from bot.db.tables import model_calls
 from bot.domain import WARMUP_PRIORITY, Message, ModelRequest
 from bot.errors import EndpointAway
+from bot.llm.heavy_work import HEAVY_WORK
+from bot.llm.typed_reads import TypedReader, YesNoQuestion
 from bot.turns.call_ledger import CallLedger
 from tests.support.turn_harness import SHUTDOWN_SECONDS, ScriptedModel, TurnHarness, hang_forever, make_reply
 
@@ -63,17 +65,24 @@ async def test_the_wait_for_a_seat_is_not_limited(database: Database) -> None:
     assert isinstance(call_task.result().result, EndpointAway)
 
 
-async def test_a_read_that_is_cancelled_does_not_stay_open(database: Database) -> None:
-    ledger = CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS)
-    has_begun = asyncio.Event()
+class SilentReader:
+    """Never gives a reading."""
 
-    async def read() -> None:
-        has_begun.set()
+    def __init__(self) -> None:
+        self.was_asked = asyncio.Event()
+
+    async def read(self, _question: YesNoQuestion, _state: str) -> None:
+        self.was_asked.set()
         await asyncio.Event().wait()
 
+
+async def test_a_read_that_is_cancelled_does_not_stay_open(database: Database) -> None:
+    ledger = CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS)
+    reader = SilentReader()
     async with asyncio.TaskGroup() as tasks:
-        reading = tasks.create_task(ledger.read_once(NEW_CALL, read))
-        await has_begun.wait()
+        read = ledger.read_once(NEW_CALL, cast(TypedReader, reader), HEAVY_WORK, "a state")
+        reading = tasks.create_task(read)
+        await reader.was_asked.wait()
         reading.cancel()
     assert await load_rows(database) == [("cancelled", "the gateway was stopped", None)]
 

@@ -12,7 +12,7 @@ MAX_LISTED_PARTS = 40  # further parts are summed
 
 async def handle_context(context: ActionContext) -> ActionResult:
     """/context."""
-    breakdown = await context.deps.turns.load_prompt_breakdown(context.tx, context.lane)
+    breakdown = await context.deps.turns.prompt_breakdowns.load(context.tx, context.lane)
     return reply_text("\n".join(format_prompt_breakdown(context.translate, breakdown)))
 
 
