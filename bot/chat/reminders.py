@@ -84,7 +84,9 @@ class ReminderRunner:
         translate = self._access.get_translator(owner.person)
         try:
             said_at = item.received_at if wish.said_at is None else wish.said_at
-            schedule, text = await self._user_jobs.parse_line(owner.person, wish.words, said_at)
+            schedule, text = await self._user_jobs.parse_line(
+                owner.person, wish.words, said_at, translate.language
+            )
             async with self._database.transaction() as tx:
                 owner = replace(owner, lane=await groups.find_lane(tx, lane))
                 confirmation = await self._user_jobs.add_job(tx, owner, "reminder", schedule, text, translate)

@@ -82,7 +82,9 @@ class ChatSchedules:
             return CallPreview("", "", is_own_wish=True)  # it only lists
         question = TASK_QUESTION if arguments.get("task") else REMINDER_QUESTION
         try:
-            schedule = await self._user_jobs.parse_when(self._owner.person, when, self._said_at)
+            schedule = await self._user_jobs.parse_when(
+                self._owner.person, when, self._translate.language, self._said_at
+            )
         except UnclearTime:
             return CallPreview(question, f"{text}\n{when}")
         is_own_wish = not arguments.get("task") and await self._is_own_wish(schedule, text)
@@ -95,7 +97,7 @@ class ChatSchedules:
             return False
         try:
             own_schedule, _ = await self._user_jobs.parse_line(
-                self._owner.person, self._own_words, self._said_at or 0.0
+                self._owner.person, self._own_words, self._said_at or 0.0, self._translate.language
             )
         except UnclearTime:
             return False
@@ -127,7 +129,7 @@ class ChatSchedules:
         """Parse a time that may end with a city; this is how a person's zone becomes known here."""
         person = self._owner.person
         try:
-            return await self._user_jobs.parse_when(person, when, self._said_at)
+            return await self._user_jobs.parse_when(person, when, self._translate.language, self._said_at)
         except UnclearTime as unclear:
             time_text, _, city = when.rpartition(" in ")
             async with self._user_jobs.database.read_transaction() as tx:
@@ -145,4 +147,4 @@ class ChatSchedules:
                 await self._user_jobs.change_zone(tx, self._owner, zone)
         elif known_zone != zone:
             raise UnclearTime(OTHER_ZONE_TEXT, zone=known_zone)
-        return await self._user_jobs.parse_when(person, time_text, self._said_at)
+        return await self._user_jobs.parse_when(person, time_text, self._translate.language, self._said_at)

@@ -9,6 +9,7 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bot.agent.sanitize import to_sendable
@@ -84,19 +85,25 @@ class UserJobs:
         """Return somebody's time zone (an IANA name), or the default."""
         return await people.find_time_zone(tx, person) or self.limits.default_zone
 
-    async def parse_line(self, person: int, line: str, written_at: float) -> "tuple[ParsedSchedule, str]":
+    async def parse_line(
+        self, person: int, line: str, written_at: float, language: str
+    ) -> "tuple[ParsedSchedule, str]":
         """Parse a line such as `tomorrow at nine call Anna`, written then: return its schedule and its text.
 
-        Raises UnclearTime, or ZoneUnknown.
+        `language`: the person's. Raises UnclearTime, or ZoneUnknown.
         """
         zone = await self._load_zone(person)
-        return await run_in_thread(self._parse_in_zone, _parse_line, to_sendable(line), zone, written_at)
+        parse = partial(_parse_line, language=language)
+        return await run_in_thread(self._parse_in_zone, parse, to_sendable(line), zone, written_at)
 
-    async def parse_when(self, person: int, text: str, said_at: float | None = None) -> "ParsedSchedule":
+    async def parse_when(
+        self, person: int, text: str, language: str, said_at: float | None = None
+    ) -> "ParsedSchedule":
         """Parse words for a time of this person, said now or then. Raises UnclearTime, or ZoneUnknown."""
         zone = await self._load_zone(person)
         said_at = said_at or self.clock()
-        schedule, _ = await run_in_thread(self._parse_in_zone, _parse_when, to_sendable(text), zone, said_at)
+        parse = partial(_parse_when, language=language)
+        schedule, _ = await run_in_thread(self._parse_in_zone, parse, to_sendable(text), zone, said_at)
         return schedule
 
     async def add_job(
@@ -217,17 +224,21 @@ class UserJobs:
         return parse(phrase, zone, now, min_interval)
 
 
-def _parse_line(line: str, zone: str, now: float, min_interval_seconds: int) -> "tuple[ParsedSchedule, str]":
+def _parse_line(
+    line: str, zone: str, now: float, min_interval_seconds: int, *, language: str
+) -> "tuple[ParsedSchedule, str]":
     # Compiling its patterns takes time, and most gateways start without a word for a time.
     from bot.jobs.times import parser
 
-    return parser.parse_line(line, zone, now, min_interval_seconds)
+    return parser.parse_line(line, zone, now, min_interval_seconds, language)
 
 
-def _parse_when(text: str, zone: str, now: float, min_interval_seconds: int) -> "tuple[ParsedSchedule, str]":
+def _parse_when(
+    text: str, zone: str, now: float, min_interval_seconds: int, *, language: str
+) -> "tuple[ParsedSchedule, str]":
     from bot.jobs.times import parser
 
-    return parser.parse_when(text, zone, now, min_interval_seconds), ""
+    return parser.parse_when(text, zone, now, min_interval_seconds, language), ""
 
 
 def compute_same_reading(job: Job, zone: str) -> float | None:

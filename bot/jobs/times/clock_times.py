@@ -33,6 +33,14 @@ _DIGITS_BY_WORD |= {
 }
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)?")
 
+_WEEKDAY_AND_PART = re.compile(
+    r"\b(montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag)(s?)"
+    r"(morgen|vormittag|mittag|nachmittag|abend|nacht)\b"
+)
+_QUARTERS_OF_AN_HOUR = (
+    (re.compile(r"\b(?:einer )?dreiviertelstunde\b|\bthree quarters of an hour\b"), "45 minutes"),
+    (re.compile(r"\b(?:einer )?viertelstunde\b|\ba quarter of an hour\b"), "15 minutes"),
+)
 _ISO_SEPARATOR = re.compile(r"(?<=\d-\d\d)t(?=\d)")
 _ENDS_IN_DATE = re.compile(r"(?:\d\.\s?|\b(?:am|den|der|dem|zum|jeden)\s+)\d{1,2}\.$")
 
@@ -120,10 +128,19 @@ def normalize_phrase(text: str) -> str:
     """Return a phrase in small letters, with single spaces and its small numbers as digits."""
     spaced = " ".join(text.lower().replace("’", "'").split())
     spaced = _ISO_SEPARATOR.sub(" ", spaced)
+    spaced = _WEEKDAY_AND_PART.sub(_split_weekday, spaced)
+    for pattern, minutes in _QUARTERS_OF_AN_HOUR:
+        spaced = pattern.sub(minutes, spaced)
     with_digits = _WORD.sub(lambda match: _DIGITS_BY_WORD.get(match[0], match[0]), spaced).strip(" ,;!")
     if _ENDS_IN_DATE.search(with_digits):
         return with_digits
     return with_digits.strip(" .,;!")
+
+
+def _split_weekday(match: re.Match[str]) -> str:
+    """`montagmorgen` as `montag früh`."""
+    part = "früh" if match[3] == "morgen" else match[3]
+    return f"{match[1]} {part}"
 
 
 def find_times(phrase: str) -> TimesOfDay:
@@ -153,8 +170,8 @@ def find_times(phrase: str) -> TimesOfDay:
     if not is_exact:
         times = tuple(_apply_part_of_day(clock_time, part) for clock_time in times)
     is_after_midnight = part in (EVENING, NIGHT) and any(clock_time < NIGHT_END for clock_time in times)
-    if is_after_midnight and rest == "today":
-        rest = ""
+    if rest in {"today", "heute"} and (is_after_midnight or times == (time(0),)):
+        rest = ""  # what people call today at night has the next day's date
     return TimesOfDay(tuple(sorted(set(times))), rest, is_after_midnight)
 
 

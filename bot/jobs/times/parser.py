@@ -1,17 +1,19 @@
 """Parses words for when something is due, and finds where they end and a text begins.
 
-Something is due once or again and again. Pure, but slow at its first date (a library is loaded): call it in a
-thread.
+Something is due once or again and again. The grammar reads English and German; a phrasebook says words of
+other languages in English first. Pure, but slow at its first date (a library is loaded): call it in a thread.
 """
 
 import contextlib
 import re
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
+from typing import TypeVar
 
 from bot.jobs.times import clock_times, dates, formatting, instants, recurrences, rrules
+from bot.jobs.times.phrasebook import LANGUAGES, Phrasebook, load_phrasebook
 from bot.jobs.times.rrules import RecurrenceRule
 from bot.jobs.times.time_words import find_name_across, find_time_words
 from bot.jobs.times.zones import UnclearTime, resolve_zone
@@ -25,6 +27,7 @@ _REMIND_ME = re.compile(
 )
 _ABOUT = re.compile(r"^(?:about|of|an(?:\s+(?:den|die|das))?|ans|daran,?(?:\s+dass)?)\s+", re.IGNORECASE)
 _BARE_SPAN = re.compile(rf"\d{{1,6}}(?:[.,]\d{{1,2}})?\s*(?:{instants.UNIT_PATTERN})(?!\w)", re.IGNORECASE)
+_LETTER = re.compile(r"[^\W\d]")
 _SEPARATORS = (":", "–", "-")  # between a time and its text
 _SHORT_DAY = re.compile(
     r"(?P<name>mo|tu|we|th|fr|sa|su|so|di|mi|do|mon|tue|wed|thu|fri|sat|sun)\b(?P<more>.*)", re.DOTALL
@@ -55,10 +58,10 @@ _JOINING_WORDS = re.compile(
 _CLOCK_TIME = re.compile(r"(?<!\d)\d{1,2}(?::\d{2}|h(?:\d{2})?)(?!\w)|\d[点點時时시]")
 _TIME_OF_PLACE = re.compile(r"(?:in\s+)?(?P<place>[^\W\d]+(?:\s[^\W\d]+)?)\s(?:time|zeit|ortszeit)\b")
 _BARE_HOUR = re.compile(r"(?:[01]?\d|2[0-4])(?!\S)")
+T = TypeVar("T")
 PARTLY_UNDERSTOOD = translatable(
-    "I understand the time as far as “{when}”. If “{rest}” is part of it, say it another way, in English or "
-    "German, or write to me without /remind; if not, put a colon behind the time, such as "
-    "`/remind tomorrow at 9: call Anna`."
+    "I understand the time as far as “{when}”. If “{rest}” is part of it, say it another way, or write to "
+    "me without /remind; if not, put a colon behind the time, such as `/remind tomorrow at 9: call Anna`."
 )
 OTHER_PLACE = translatable(
     "I don't know the time of other places here. Say it in the time of your own zone, such as "
@@ -79,11 +82,81 @@ class ParsedSchedule:
     next_times: tuple[float, ...]
 
 
-def parse_when(text: str, zone: str, now: float, min_interval_seconds: int) -> ParsedSchedule:
-    """Parse words for a time of somebody in this zone (an IANA name).
+@dataclass(frozen=True, slots=True)
+class TimeReader:
+    """Reads words for a time in one language; without a phrasebook in English and German.
+
+    `zone`: that of who said them (an IANA name).
+    `min_interval_seconds`: the least time between two due times.
+    """
+
+    phrasebook: Phrasebook | None
+    zone: str
+    now: float
+    min_interval_seconds: int
+
+    def read(self, words: str) -> ParsedSchedule:
+        """Raise UnclearTime unless every word belongs to a time."""
+        english = words
+        if self.phrasebook is not None:
+            translated = self.phrasebook.in_english(words)
+            if not translated:
+                raise UnclearTime(instants.WHEN_HELP, has_reason=False)
+            english = translated
+        return _parse_phrase(english, self.zone, self.now, self.min_interval_seconds)
+
+    def list_trailing_counts(self, words: list[str], limit: int) -> list[int]:
+        """How many of the last words may be a time: all that a phrasebook knows, or any number."""
+        counts = range(limit, 0, -1)
+        if self.phrasebook is None:
+            return [*counts]
+        return [count for count in counts if self.phrasebook.in_english(" ".join(words[-count:]))][:1]
+
+    def say_in_english(self, words: str) -> str:
+        """What a text begins with as far as it may belong to a time."""
+        return words if self.phrasebook is None else self.phrasebook.start_in_english(words)
+
+
+def parse_when(
+    text: str, zone: str, now: float, min_interval_seconds: int, language: str = "en"
+) -> ParsedSchedule:
+    """Parse words for a time of somebody in this zone (an IANA name), who speaks this language.
 
     `min_interval_seconds` is the least time between two due times. Raises UnclearTime.
     """
+    readers = _list_readers(zone, now, min_interval_seconds, language)
+    return _take_first(readers, lambda reader: reader.read(text))
+
+
+def _list_readers(zone: str, now: float, min_interval_seconds: int, language: str = "en") -> list[TimeReader]:
+    """The readers of all languages, that of the person first."""
+    names: list[str | None] = [None, *LANGUAGES]
+    names.sort(key=lambda name: name != language)
+    return [
+        TimeReader(None if name is None else load_phrasebook(name), zone, now, min_interval_seconds)
+        for name in names
+    ]
+
+
+def _take_first(readers: list[TimeReader], parse: Callable[[TimeReader], T]) -> T:
+    """The first result; without any the first error that has a reason, or the first of all.
+
+    Where a phrasebook understands a part, no other one is asked: a related language might pass over the rest.
+    """
+    errors = list[UnclearTime]()
+    is_half_read = False
+    for reader in readers:
+        if is_half_read and reader.phrasebook is not None:
+            continue
+        try:
+            return parse(reader)
+        except UnclearTime as error:
+            errors.append(error)
+            is_half_read |= error.has_reason and reader.phrasebook is not None
+    raise next((error for error in errors if error.has_reason), errors[0])
+
+
+def _parse_phrase(text: str, zone: str, now: float, min_interval_seconds: int) -> ParsedSchedule:
     if len(text) > MAX_PHRASE_CHARS:
         raise UnclearTime(
             translatable("That is too long for a time. Say it in at most {count} characters."),
@@ -102,46 +175,74 @@ def parse_when(text: str, zone: str, now: float, min_interval_seconds: int) -> P
     return ParsedSchedule(zone, instant, None, (instant,))
 
 
-def parse_line(line: str, zone: str, now: float, min_interval_seconds: int) -> tuple[ParsedSchedule, str]:
+def parse_line(
+    line: str, zone: str, now: float, min_interval_seconds: int, language: str = "en"
+) -> tuple[ParsedSchedule, str]:
     """Parse a line such as `tomorrow at nine call Anna`: return its schedule and its text.
 
     Its time stands first or last, or its day first and its hour last. Raises UnclearTime, with what is wrong
     with the time where that is known.
     """
-    wish = _REMIND_ME.sub("", line.strip())
+    line = unicodedata.normalize("NFC", line.strip())
+    readers = _list_readers(zone, now, min_interval_seconds, language)
+
+    def parse(reader: TimeReader) -> tuple[ParsedSchedule, str]:
+        if reader.phrasebook is None:
+            return _parse_grammar_line(line, reader)
+        return _parse_phrasebook_line(line, reader)
+
+    return _take_first(readers, parse)
+
+
+def _parse_grammar_line(line: str, reader: TimeReader) -> tuple[ParsedSchedule, str]:
+    wish = _REMIND_ME.sub("", line)
     try:
-        schedule, text = _parse_wish(wish, zone, now, min_interval_seconds)
+        schedule, text = _parse_wish(wish, reader)
     except UnclearTime as error:
         if error.has_reason or not _BARE_SPAN.match(wish):
             raise
-        schedule, text = _parse_wish(f"in {wish}", zone, now, min_interval_seconds)  # `5 min tea`
-    if wish != line.strip():
+        schedule, text = _parse_wish(f"in {wish}", reader)  # `5 min tea`
+    if wish != line:
         text = _ABOUT.sub("", text)
     return schedule, text
 
 
-def _parse_wish(line: str, zone: str, now: float, min_interval_seconds: int) -> tuple[ParsedSchedule, str]:
+def _parse_phrasebook_line(line: str, reader: TimeReader) -> tuple[ParsedSchedule, str]:
+    assert reader.phrasebook is not None
+    wish = reader.phrasebook.strip_request(line)
+    schedule, rest = _parse_wish(reader.phrasebook.separate(wish), reader)
+    text = reader.phrasebook.strip_request(rest)  # it may also stand between time and text
+    if wish != line or text != rest:
+        text = reader.phrasebook.strip_lead_in(text)
+    return schedule, text
+
+
+def _parse_wish(line: str, reader: TimeReader) -> tuple[ParsedSchedule, str]:
     words = line.split()
     limit = min(MAX_WORDS, len(words))
     leading = ((words[:count], words[count:]) for count in range(limit, 0, -1))
-    trailing = ((words[-count:], words[:-count]) for count in range(limit, 0, -1))
+    trailing = ((words[-count:], words[:-count]) for count in reader.list_trailing_counts(words, limit))
     for time_words, rest in chain(leading, trailing):
-        if _is_text(time_words):
+        if reader.phrasebook is None and _is_text(time_words):
             continue
         try:
-            schedule = parse_when(" ".join(time_words).rstrip(":,–-"), zone, now, min_interval_seconds)
+            schedule = reader.read(" ".join(time_words).rstrip(":,–-"))
         except UnclearTime as error:
             if error.has_reason:  # fewer of these words would be understood as something else
                 raise
+            is_last = bool(rest) and words[: len(rest)] == rest
+            if reader.phrasebook is not None and is_last and _LETTER.search(" ".join(time_words)):
+                raise UnclearTime(instants.WHEN_HELP) from None
             continue
         text = _TEXT_LEAD_IN.sub("", _extract_text(line, time_words, rest)).strip()
         if not text:
             raise UnclearTime(NO_TEXT)
-        parse = partial(parse_when, zone=zone, now=now, min_interval_seconds=min_interval_seconds)
         if words[: len(time_words)] == time_words:
-            return _resolve_leading_time(time_words, rest, schedule, text, parse)
+            return _resolve_leading_time(time_words, rest, schedule, text, reader)
         if not rest[-1].endswith(_SEPARATORS):
-            _refuse_second_time(rest, time_words, parse)
+            _refuse_second_time(rest, time_words, reader)
+            if reader.phrasebook is not None:
+                _refuse_further_time(rest, time_words, reader)
             _refuse_time_words(text, time_words, find_name_across(text, " ".join(time_words)))
         return schedule, text
     raise UnclearTime(instants.WHEN_HELP, has_reason=False)
@@ -152,22 +253,24 @@ def _resolve_leading_time(
     rest: list[str],
     schedule: ParsedSchedule,
     text: str,
-    parse: Callable[[str], ParsedSchedule],
+    reader: TimeReader,
 ) -> tuple[ParsedSchedule, str]:
     """The time and the text of a line that begins with a time."""
     if time_words[-1].endswith(_SEPARATORS):
         return schedule, text
-    trailing = _find_trailing_time(time_words, rest, parse)
+    trailing = _find_trailing_time(time_words, rest, reader)
     if trailing is not None:
         full_schedule, last_words, text_words = trailing
         all_words = [*time_words, "…", *last_words]
-        _refuse_second_time(text_words, all_words, parse)
+        _refuse_second_time(text_words, all_words, reader)
         words_across = find_name_across(" ".join(time_words), text) or find_name_across(
             " ".join(text_words), " ".join(last_words)
         )
         _refuse_time_words(" ".join(text_words), all_words, words_across)
         return full_schedule, _extract_text(text, last_words, text_words).strip()
-    _refuse_continued_time(time_words, rest, schedule)
+    if reader.phrasebook is not None:
+        _refuse_further_time(rest, time_words, reader)
+    _refuse_continued_time(time_words, rest, schedule, reader)
     _refuse_time_words(text, time_words, find_name_across(" ".join(time_words), text))
     return schedule, text
 
@@ -181,22 +284,47 @@ def _is_text(time_words: list[str]) -> bool:
 
 
 def _find_trailing_time(
-    time_words: list[str], rest: list[str], parse: Callable[[str], ParsedSchedule]
+    time_words: list[str], rest: list[str], reader: TimeReader
 ) -> tuple[ParsedSchedule, list[str], list[str]] | None:
     """Find a time that ends behind the text, as in `tomorrow call Anna at 5`.
 
     Returns the schedule of both parts of the time, the words of its second part, and those of the text.
     """
-    for index in range(max(1, len(rest) - MAX_WORDS), len(rest)):
-        if _TIME_START.match(rest[index]):
-            with contextlib.suppress(UnclearTime):
-                return parse(" ".join([*time_words, *rest[index:]])), rest[index:], rest[:index]
+    indexes = range(max(1, len(rest) - MAX_WORDS), len(rest))
+    joint: list[str] = []
+    if reader.phrasebook is None:
+        indexes_to_try = [index for index in indexes if _TIME_START.match(rest[index])]
+    else:
+        joint = [","]  # no phrase begins in the first part and ends in the second
+        indexes_to_try = _list_last_words(time_words, rest, reader, reader.phrasebook)
+    for index in indexes_to_try:
+        with contextlib.suppress(UnclearTime):
+            return reader.read(" ".join([*time_words, *joint, *rest[index:]])), rest[index:], rest[:index]
     return None
 
 
-def _refuse_second_time(
-    rest: list[str], time_words: list[str], parse: Callable[[str], ParsedSchedule]
-) -> None:
+def _list_last_words(
+    time_words: list[str], rest: list[str], reader: TimeReader, phrasebook: Phrasebook
+) -> list[int]:
+    """Where the words for a time begin that a text ends in, if they name the hour of the day before it."""
+    if _names_hour(reader.say_in_english(" ".join(time_words))):
+        return []
+    for index in range(max(1, len(rest) - MAX_WORDS), len(rest)):
+        if english := phrasebook.in_english(" ".join(rest[index:])):
+            return [index] if _names_hour(english) else []
+    return []
+
+
+def _names_hour(english: str) -> bool:
+    """Tell whether a phrase names a time of day that is more than a part of it."""
+    try:
+        times = clock_times.find_times(english).times
+    except UnclearTime:
+        return True
+    return bool(times and _EXACT_TIME.search(english))
+
+
+def _refuse_second_time(rest: list[str], time_words: list[str], reader: TimeReader) -> None:
     """Raise UnclearTime if a second time stands before the last one: `pills every 8 hours, starting at 6`."""
     text = " ".join(rest)
     joined = _JOINING_WORDS.search(text)
@@ -205,10 +333,17 @@ def _refuse_second_time(
         if _is_text(before[-count:]):
             continue
         try:
-            parse(" ".join(before[-count:]))
+            reader.read(" ".join(before[-count:]))
         except UnclearTime:
             continue
         raise _build_partly_understood(time_words, rest[len(before) - count :])
+
+
+def _refuse_further_time(rest: list[str], time_words: list[str], reader: TimeReader) -> None:
+    """Raise UnclearTime if a text ends in a time of any language: related ones share words."""
+    for other in _list_readers(reader.zone, reader.now, reader.min_interval_seconds):
+        words = rest if other.phrasebook is None else other.phrasebook.separate(" ".join(rest)).split()
+        _refuse_second_time(words, time_words, other)
 
 
 def _refuse_time_words(text: str, time_words: list[str], words_across: str) -> None:
@@ -228,10 +363,12 @@ def _build_partly_understood(time_words: list[str], rest: list[str]) -> UnclearT
     )
 
 
-def _refuse_continued_time(time_words: list[str], rest: list[str], schedule: ParsedSchedule) -> None:
+def _refuse_continued_time(
+    time_words: list[str], rest: list[str], schedule: ParsedSchedule, reader: TimeReader
+) -> None:
     """Raise UnclearTime if what follows a time may belong to it."""
-    follows = clock_times.normalize_phrase(" ".join(rest[:4]))
-    phrase = clock_times.normalize_phrase(" ".join(time_words))
+    follows = clock_times.normalize_phrase(reader.say_in_english(" ".join(rest[:4])))
+    phrase = clock_times.normalize_phrase(reader.say_in_english(" ".join(time_words)))
     needs_no_hour = instants.is_relative(phrase) or (
         schedule.rule is not None and schedule.rule.step_seconds is not None
     )

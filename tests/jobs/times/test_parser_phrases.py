@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bot.jobs.times import clock_times, formatting, rrules, time_words
 from bot.jobs.times.parser import MAX_PHRASE_CHARS, NO_TEXT, parse_line, parse_when
+from bot.jobs.times.phrasebook import LANGUAGES
 from bot.jobs.times.zones import UnclearTime
 from bot.translations.translator import ENGLISH
 from tests.jobs.times import calendar_words
@@ -414,7 +415,6 @@ def test_a_line_is_split_into_its_time_and_its_text(line: str, first: str, text:
         ("at 17:30 через 2 недели позвонить", "If “через 0 недели” is part of it"),
         ("in 3 days at 9 Tokyo time call Kenji", "I don't know the time of other places here"),
         ("chiamare Anna alle 17:30", "as far as “17:30”. If “alle” is part of it"),
-        ("24.12.2026 в 18:00 ужин", "as far as “24.12.2026”. If “18:00” is part of it"),
         ("24.12.2026 dîner 18h30 chez Paul", "If “18h30” is part of it"),
         ("", "I don't know when that is"),
     ],
@@ -425,44 +425,32 @@ def test_a_line_without_a_time_or_a_text_is_refused(line: str, expected: str):
     assert expected in str(error.value)
 
 
-# Times in languages that the grammar does not read.
+# Times in languages that are not read, or in words that are not.
 OTHER_LANGUAGES = """
-завтра в 9|через 2 часа|через 20 минут|в пятницу в 17:30|24 декабря в 18:00|послезавтра в 8
-сегодня в 8 вечера|в следующий понедельник в 10|через полчаса|каждый день в 8|по будням в 8
-каждый понедельник в 9:30|mañana a las 9|en 2 horas|en 20 minutos|el viernes a las 17:30
-el 24 de diciembre a las 18:00|pasado mañana a las 8|esta noche a las 8|el próximo lunes a las 10
-en media hora|todos los días a las 8|de lunes a viernes a las 8|cada lunes a las 9:30|demain à 9h
-dans 2 heures|dans 20 minutes|vendredi à 17h30|le 24 décembre à 18h|après-demain à 8h|ce soir à 20h
-lundi prochain à 10h|dans une demi-heure|tous les jours à 8h|du lundi au vendredi à 8h
-chaque lundi à 9h30|明天9点|2小时后|20分钟后|星期五17:30|12月24日18:00|后天8点|今晚8点|下周一10点
-半小时后|每天8点|每个工作日8点|每周一9:30
-amanhã às 9|em 2 horas|em 20 minutos|sexta-feira às 17:30|24 de dezembro às 18:00|depois de amanhã às 8
-hoje às 8 da noite|próxima segunda-feira às 10|em meia hora|todos os dias às 8|nos dias úteis às 8
-toda segunda-feira às 9:30|domani alle 9|tra 2 ore|tra 20 minuti|venerdì alle 17:30
-il 24 dicembre alle 18:00|dopodomani alle 8|stasera alle 8|lunedì prossimo alle 10|tra mezz'ora
-ogni giorno alle 8|dal lunedì al venerdì alle 8|ogni lunedì alle 9:30|завтра о 9|через 2 години
-через 20 хвилин|у п’ятницю о 17:30|24 грудня о 18:00|післязавтра о 8|сьогодні о 8 вечора
-наступного понеділка о 10|через півгодини|щодня о 8|по буднях о 8|щопонеділка о 9:30|jutro o 9
-za 2 godziny|za 20 minut|w piątek o 17:30|24 grudnia o 18:00|pojutrze o 8|dziś o 8 wieczorem
-w następny poniedziałek o 10|za pół godziny|codziennie o 8|w dni robocze o 8|w każdy poniedziałek o 9:30
-på fredag 17:30|i morgon 9:00|om fredagen 17:30|varje dag kl 8:00|vrijdag om 17:30|morgen om 9:00
-elke dag 8:00|volgende maandag 10:00|cuma günü 17:30|yarın saat 9:00|her gün 8:00|24 Aralık 18:00
-금요일에 17:30|내일 9:00|매일 8:00|12월 24일 18:00|יום שישי 17:30|מחר ב 9:00|כל יום 8:00|24 בדצמבר 18:00
-пт 17:30|через 3 дня 9:00|через неделю 9:00|dans 3 jours 9:00|tra 3 giorni 9:00|dentro de 3 días 9:00
-za tydzień 9:00|三天后 9:00|3天后 9:00|周末 10:00|в марте 9:00|5-го 9:00|por la tarde 5:00|du soir 8:00
-fra una settimana 9:00|в среду 10:00|пятницу 17:30|щопонеділка 9:30|周五 17:30|venerdì 17:30
-lunes 9:30|sexta 10:00
+domani alle 9|tra 2 ore|tra 20 minuti|venerdì alle 17:30|il 24 dicembre alle 18:00|dopodomani alle 8
+stasera alle 8|lunedì prossimo alle 10|tra mezz'ora|ogni giorno alle 8|dal lunedì al venerdì alle 8
+ogni lunedì alle 9:30|завтра о 9|через 2 години|через 20 хвилин|у п’ятницю о 17:30|24 грудня о 18:00
+післязавтра о 8|сьогодні о 8 вечора|наступного понеділка о 10|через півгодини|щодня о 8
+по буднях о 8|щопонеділка о 9:30|jutro o 9|za 2 godziny|za 20 minut|w piątek o 17:30
+24 grudnia o 18:00|pojutrze o 8|dziś o 8 wieczorem|w następny poniedziałek o 10|za pół godziny
+codziennie o 8|w dni robocze o 8|w każdy poniedziałek o 9:30|på fredag 17:30|i morgon 9:00
+om fredagen 17:30|varje dag kl 8:00|vrijdag om 17:30|morgen om 9:00|elke dag 8:00
+volgende maandag 10:00|cuma günü 17:30|yarın saat 9:00|her gün 8:00|24 Aralık 18:00|금요일에 17:30
+내일 9:00|매일 8:00|12월 24일 18:00|יום שישי 17:30|מחר ב 9:00|כל יום 8:00|24 בדצמבר 18:00
+tra 3 giorni 9:00|za tydzień 9:00|fra una settimana 9:00|щопонеділка 9:30|venerdì 17:30|пт 17:30
+周末 10:00|в марте 9:00|5-го 9:00
 """
 
 
 @pytest.mark.parametrize(
     "line", ["Anna {}", "{} Anna", "an Anna {} denken", "позвонить Анне {}", "{} 给安娜打电话"]
 )
-def test_a_time_in_another_language_is_refused_wherever_it_stands(line: str):
+@pytest.mark.parametrize("language", ["en", *LANGUAGES])
+def test_a_time_in_another_language_is_refused_wherever_it_stands(line: str, language: str):
     parsed = []
     for phrase in OTHER_LANGUAGES.strip().replace("\n", "|").split("|"):
         with contextlib.suppress(UnclearTime):
-            parsed.append(parse_line(line.format(phrase), ZONE, NOW, MIN_INTERVAL_SECONDS))
+            parsed.append(parse_line(line.format(phrase), ZONE, NOW, MIN_INTERVAL_SECONDS, language))
     assert parsed == []
 
 

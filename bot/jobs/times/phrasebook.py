@@ -1,0 +1,199 @@
+"""Says words for a time of further languages in English, which the grammar reads. Pure.
+
+A table of each language is in `phrases/`. A line of it has the English on the left of ` = `, and on the right
+what people say, as regular expressions between ` | `; a name in braces is filled from the section of that
+name, or is a number. Every word of a phrase must be in the table: it is not said in English otherwise.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+LANGUAGES = ("es", "fr", "pt", "ru", "zh")
+"""The languages that there is a table of; the grammar itself reads English and German."""
+
+_UNSPACED = frozenset({"zh"})
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_NUMBERS = {
+    "number": r"\d{1,4}",
+    "day": r"\d{1,2}",
+    "minute": r"\d\d",
+    "year": r"\d{4}",
+    "date": r"\d{1,2}[./-]\d{1,2}(?:[./-](?:\d{4}|\d{2}))?",
+}
+_AS_WRITTEN = re.compile(
+    r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}\.\d{1,2}(?:\.(?:\d{4}|\d{2})?)?(?!\d)|\d{1,2}/\d{1,2}(?:/\d{2,4})?|"
+    r"\d{1,2}:\d{2}|\d{1,4}"
+)
+_GAP = re.compile(r"[\s,;]*")
+_COMMA = re.compile(r"[,;]")
+_WIDE = str.maketrans("：，．／－", ":,./-")
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """What people say, and the English with the places of what it names."""
+
+    pattern: re.Pattern[str]
+    english: str
+
+
+@dataclass(frozen=True, slots=True)
+class Phrasebook:
+    """The phrases of one language.
+
+    `sections`: English by what people say, such as the days by their names. `is_spaced`: blanks stand between
+    words. `remind_me`: what a line may begin with, `lead_in`: what its text may begin with then.
+    """
+
+    phrases: tuple[Phrase, ...]
+    sections: dict[str, dict[str, str]]
+    is_spaced: bool
+    remind_me: re.Pattern[str]
+    lead_in: re.Pattern[str]
+
+    def in_english(self, text: str) -> str | None:
+        """Say words for a time in English; None if one of them is not known."""
+        english, end = self._read(_fold(text), 0)
+        return english if end == len(_fold(text)) else None
+
+    def start_in_english(self, text: str) -> str:
+        """Say in English what is known at the beginning of a text."""
+        english, _ = self._read(_fold(text), 0)
+        return english
+
+    def strip_request(self, line: str) -> str:
+        """A line without the `remind me` that it may begin with."""
+        match = self.remind_me.match(_fold(line))
+        return line[match.end() :] if match is not None else line
+
+    def strip_lead_in(self, text: str) -> str:
+        """The text of a reminder without the `to` or `that` that it may begin with."""
+        match = self.lead_in.match(_fold(text))
+        return text[match.end() :] if match is not None else text
+
+    def separate(self, line: str) -> str:
+        """Put a blank between the time and the text of a line that is written without any."""
+        if self.is_spaced or len(_fold(line)) != len(line):
+            return line
+        folded = _fold(line)
+        _, end = self._read(folded, 0)
+        if end and end < len(line):
+            return f"{line[:end]} {line[end:]}"
+        begin = next((at for at in range(1, len(line)) if self._read(folded, at)[1] == len(line)), 0)
+        return f"{line[:begin]} {line[begin:]}".strip()
+
+    def _read(self, text: str, begin: int) -> tuple[str, int]:
+        """The English for the known words from there on, and where they end."""
+        words = list[str]()
+        end = at = begin
+        while at < len(text):
+            gap = _GAP.match(text, at)
+            assert gap is not None
+            at = gap.end()
+            if words and _COMMA.search(gap[0]):
+                words.append(",")
+            english, next_at = self._read_phrase(text, at)
+            if next_at == at:
+                break
+            words.append(english)
+            at = end = next_at
+        return " ".join(" ".join(words).replace(" ,", ",").split()), _skip_end(text, end)
+
+    def _read_phrase(self, text: str, at: int) -> tuple[str, int]:
+        """The longest phrase that begins there, in English, and where it ends."""
+        best = "", at
+        for phrase in self.phrases:
+            match = phrase.pattern.match(text, at)
+            if match is not None and match.end() > best[1]:
+                best = self._fill(phrase.english, match), match.end()
+        as_written = _AS_WRITTEN.match(text, at)
+        if as_written is not None and as_written.end() > best[1] and self._ends_word(text, as_written.end()):
+            return as_written[0], as_written.end()
+        return best
+
+    def _ends_word(self, text: str, end: int) -> bool:
+        return not self.is_spaced or not re.match(r"\w", text[end : end + 1])
+
+    def _fill(self, english: str, match: re.Match[str]) -> str:
+        def find(name: re.Match[str]) -> str:
+            said = match[name[1]]
+            return self.sections.get(name[1].rstrip("0123456789"), {}).get(said, said)
+
+        return _PLACEHOLDER.sub(find, english)
+
+
+def _skip_end(text: str, end: int) -> int:
+    """Where a text ends, if nothing but a mark follows."""
+    return len(text) if not text[end:].strip(" .,;!。，") else end
+
+
+def _fold(text: str) -> str:
+    """A text in small letters without accents, so that `mañana` and `manana` are the same."""
+    plain = unicodedata.normalize("NFKD", text.translate(_WIDE).replace("’", "'").lower())
+    return "".join(letter for letter in plain if not unicodedata.combining(letter))
+
+
+@cache
+def load_phrasebook(language: str) -> Phrasebook:
+    """The phrasebook of one of LANGUAGES."""
+    table = _fold_keys((files(__package__) / "phrases" / f"{language}.txt").read_text("utf-8"))
+    is_spaced = language not in _UNSPACED
+    sections: dict[str, dict[str, str]] = {}
+    lines = list[tuple[str, str]]()
+    name = ""
+    for line in filter(None, (line.strip() for line in table)):
+        if line.startswith("["):
+            name = line.strip("[]")
+            sections[name] = {}
+        elif name in {"phrases", "remind me", "lead in"}:
+            english, _, said = line.partition("=")
+            lines.append((name, f"{english.strip()}={said.strip()}"))
+        else:
+            english, _, said = line.partition("=")
+            sections[name] |= {word.strip(): english.strip() for word in said.split("|")}
+    phrases = tuple(
+        phrase
+        for kind, line in lines
+        if kind == "phrases"
+        for phrase in _compile_line(line, sections, is_spaced=is_spaced)
+    )
+    remind_me, lead_in = (
+        _compile_start([line.partition("=")[2] for kind, line in lines if kind == wanted])
+        for wanted in ("remind me", "lead in")
+    )
+    return Phrasebook(phrases, sections, is_spaced, remind_me, lead_in)
+
+
+def _fold_keys(table: str) -> Iterator[str]:
+    """The lines of a table, folded on the right of ` = `."""
+    for line in table.splitlines():
+        if line.startswith("#"):
+            continue
+        english, sign, said = line.partition("=")
+        yield f"{english}{sign}{_fold(said)}"
+
+
+def _compile_line(line: str, sections: dict[str, dict[str, str]], *, is_spaced: bool) -> Iterator[Phrase]:
+    english, _, alternatives = line.partition("=")
+    for said in alternatives.split(" | "):
+        pattern = _PLACEHOLDER.sub(lambda name: _build_group(name[1], sections), said.strip())
+        if is_spaced:
+            pattern = rf"(?<!\w)(?:{pattern})(?!\w)".replace(" ?", r"\s*").replace(" ", r"\s+")
+        yield Phrase(re.compile(pattern), english)
+
+
+def _build_group(name: str, sections: dict[str, dict[str, str]]) -> str:
+    """The group of a placeholder; a digit behind its name tells two of one kind apart."""
+    kind = name.rstrip("0123456789")
+    choices = sorted(sections.get(kind, ()), key=len, reverse=True)
+    if kind in _NUMBERS:
+        choices = [_NUMBERS[kind], *choices]
+    return f"(?P<{name}>{'|'.join(choices)})"
+
+
+def _compile_start(alternatives: list[str]) -> re.Pattern[str]:
+    return re.compile("|".join(alternatives) or r"(?!)")

@@ -1,0 +1,144 @@
+"""Times in Spanish, French, Portuguese, Russian and Chinese: they are set rightly, or not at all."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.jobs.times import rrules
+from bot.jobs.times.parser import ParsedSchedule, parse_line, parse_when
+from bot.jobs.times.phrasebook import LANGUAGES, load_phrasebook
+from bot.jobs.times.zones import UnclearTime
+
+ZONE = "Europe/Berlin"
+TZ = rrules.load_zone(ZONE)
+NOW = rrules.to_timestamp(datetime(2026, 11, 23, 14, 0), TZ)  # a Monday
+MIN_INTERVAL_SECONDS = 300
+TEXTS = {
+    "de": "Anna anrufen",
+    "es": "llamar a Ana",
+    "fr": "appeler Anna",
+    "pt": "ligar para Ana",
+    "ru": "позвонить Анне",
+    "zh": "给安娜打电话",
+}
+SHOWN_PARTS = ("FREQ", "INTERVAL", "BYMONTH", "BYMONTHDAY", "BYDAY", "UNTIL")
+
+
+def read_phrases() -> Iterator[tuple[str, str, str]]:
+    """Yield the language, the words and the meaning of each line of the table."""
+    language = ""
+    table = Path(__file__).with_name("phrases.txt").read_text(encoding="utf-8")
+    for line in table.splitlines()[1:]:
+        if line.startswith("["):
+            language = line.strip("[]")
+        else:
+            words, _, meaning = line.partition(" = ")
+            yield language, words, meaning
+
+
+PHRASES = list(read_phrases())
+
+
+def describe(schedule: ParsedSchedule) -> str:
+    first = f"{rrules.to_local_time(schedule.first_due, TZ):%a %m-%d %H:%M}"
+    if schedule.rule is None:
+        return first
+    parts = (f"{name}={value}" for name, value in schedule.rule.parts if name in SHOWN_PARTS)
+    return f"{first} {';'.join(parts)}"
+
+
+@pytest.mark.parametrize(("language", "words", "meaning"), PHRASES)
+def test_a_time_is_read_for_whoever_says_it(language: str, words: str, meaning: str):
+    for spoken in (language, "en"):
+        assert describe(parse_when(words, ZONE, NOW, MIN_INTERVAL_SECONDS, spoken)) == meaning
+
+
+@pytest.mark.parametrize(("language", "words", "meaning"), PHRASES)
+def test_a_time_may_stand_before_its_text_and_behind_it(language: str, words: str, meaning: str):
+    text = TEXTS[language]
+    blank = "" if language == "zh" else " "
+    for line in (f"{words}{blank}{text}", f"{text}{blank}{words}"):
+        schedule, rest = parse_line(line, ZONE, NOW, MIN_INTERVAL_SECONDS, language)
+        assert (describe(schedule), rest) == (meaning, text)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("recuérdame mañana a las 9 que llame a Ana", "llame a Ana"),
+        ("Rappelle-moi demain à 9h d'appeler Anna", "appeler Anna"),
+        ("me lembra amanhã às 9 de ligar para Ana", "ligar para Ana"),
+        ("напомните мне, пожалуйста, завтра в 9 позвонить", "позвонить"),
+        ("提醒我明天9点给安娜打电话", "给安娜打电话"),
+        ("明天9点提醒我给安娜打电话", "给安娜打电话"),
+        ("завтра в 9: в магазин до 10", "в магазин до 10"),
+        ("mañana llamar a Ana a las 9", "llamar a Ana"),
+    ],
+)
+def test_words_around_time_and_text_are_not_kept(line: str, text: str):
+    schedule, rest = parse_line(line, ZONE, NOW, MIN_INTERVAL_SECONDS)
+    assert (describe(schedule), rest) == ("Tue 11-24 09:00", text)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mañana a las 9 y a las 12 tomar la pastilla",
+        "mañana a las 9 o a las 10 reunión",
+        "mañana de 9 a 10 reunión",
+        "cada lunes excepto festivos a las 9 correr",
+        "todos los días hasta el viernes a las 9 correr",
+        "el 31 de febrero a las 9 cena",
+        "dentro de un rato té",
+        "a las 25 té",
+        "le mardi à 20h piscine",
+        "demain à 9h ou 10h réunion",
+        "le premier lundi du mois à 9h réunion",
+        "à 9h du matin et 21h prendre le cachet",
+        "amanhã às 9 ou às 10 reunião",
+        "через день в 9 бег",
+        "завтра или послезавтра в 9 позвонить",
+        "в 9:00 по Москве звонок",
+        "в пятницу через неделю в 9 врач",
+        "с 9 до 10 завтра встреча",
+        "下下周一9点开会",
+        "明天9点或10点开会",
+        "明天9点到10点开会",
+        "明天给安娜打电话9点",
+    ],
+)
+def test_what_may_mean_something_else_is_refused(line: str):
+    for language in ("en", *LANGUAGES):
+        with pytest.raises(UnclearTime):
+            parse_line(line, ZONE, NOW, MIN_INTERVAL_SECONDS, language)
+
+
+@st.composite
+def two_times(draw: st.DrawFn) -> tuple[str, str, str]:
+    """A language, and two times in it."""
+    language = draw(st.sampled_from(LANGUAGES))
+    times = st.sampled_from([words for its_language, words, _ in PHRASES if its_language == language])
+    return language, draw(times), draw(times)
+
+
+@given(two_times())
+def test_a_second_time_is_not_left_in_the_text(times: tuple[str, str, str]):
+    language, first, second = times
+    for line in (f"{first} Anna {second}", f"Anna {first} {second}"):
+        try:
+            _, text = parse_line(line, ZONE, NOW, MIN_INTERVAL_SECONDS, language)
+        except UnclearTime:
+            continue
+        assert text == "Anna"
+
+
+@given(st.text(max_size=40), st.sampled_from(LANGUAGES))
+def test_no_text_breaks_a_phrasebook(text: str, language: str):
+    phrasebook = load_phrasebook(language)
+    phrasebook.in_english(text)
+    phrasebook.separate(phrasebook.strip_request(text))
+    phrasebook.strip_lead_in(text)
