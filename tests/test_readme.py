@@ -1,4 +1,4 @@
-"""The Markdown pages agree with the code: settings, commands, links, module paths and the README's size."""
+"""The Markdown pages agree with the code: settings, commands, links, module paths, decisions and sizes."""
 
 import re
 from collections.abc import Iterator
@@ -21,8 +21,13 @@ PAGES = sorted(
         *(ROOT / "tools").rglob("*.md"),
     ]
 )
+DECISION_PAGES = [page for page in PAGES if page.name == "DECISIONS.md"]
 README_BYTES = 9 * 1024
 ARCHITECTURE_BYTES = 12 * 1024
+DECISIONS_BYTES = 14 * 1024
+MIN_DECISIONS = 250
+EXAMPLE_PATHS = {"tools/builtin/greet.py"}  # a file that a page has its reader write
+LINKS = re.compile(r"\[[^\]]+\]\([^)\s]+\)( · \[[^\]]+\]\([^)\s]+\))*")
 LONG_DEFAULTS = {"system_prompt": "a short built-in one"}
 
 
@@ -57,6 +62,14 @@ def command_rows() -> Iterator[str]:
 
 def read(page: Path) -> str:
     return page.read_text(encoding="utf-8")
+
+
+def read_decisions(page: Path) -> Iterator[tuple[str, str, str]]:
+    """The decisions of a page: heading, text, and the last paragraph, which links to the modules."""
+    for section in read(page).split("\n## ")[1:]:
+        heading, _, rest = section.partition("\n")
+        text, _, links = rest.strip().rpartition("\n\n")
+        yield heading, text, links
 
 
 def anchors(page: Path) -> set[str]:
@@ -106,30 +119,44 @@ def test_every_relative_link_points_to_a_file_and_a_heading_that_exist(page: Pat
     assert broken == []
 
 
-def test_every_module_path_in_the_architecture_page_exists() -> None:
-    text = read(ROOT / "bot" / "README.md")
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_every_module_path_exists(page: Path) -> None:
     packages = "|".join(path.name for path in (ROOT / "bot").iterdir() if path.is_dir())
-    paths = re.findall(rf"`((?:{packages}|tools)/[\w/.]*)`", text)
-    assert paths
+    paths = re.findall(rf"`((?:bot/)?(?:{packages}|tools)/[\w/.]*)`", read(page))
     missing = []
-    for path in paths:
+    for path in sorted(set(paths) - EXAMPLE_PATHS):
         candidates = [base / f"{path}{suffix}" for base in (ROOT / "bot", ROOT) for suffix in ("", ".py")]
         if not any(candidate.exists() for candidate in candidates):
             missing.append(path)
     assert missing == []
 
 
-def test_every_decision_links_to_its_module() -> None:
-    decisions = read(DOCS / "decisions.md").partition("## Learned")[0]
-    rows = [
-        row
-        for row in re.findall(r"^\|.*\|$", decisions, re.MULTILINE)
-        if not row.startswith(("| decision", "|---"))
-    ]
-    assert len(rows) >= 70
-    assert [row for row in rows if not re.search(r"\| \[[^\]]+\]\([^)]+\) \|$", row)] == []
+def test_the_architecture_page_lists_every_page_of_decisions() -> None:
+    line = next(line for line in read(ROOT / "bot/README.md").splitlines() if line.startswith("Decisions"))
+    listed = [(ROOT / "bot" / target).resolve() for target in re.findall(r"\]\(([^)]+)\)", line)]
+    assert sorted(listed) == DECISION_PAGES
+    assert sum(len(list(read_decisions(page))) for page in DECISION_PAGES) >= MIN_DECISIONS
+
+
+@pytest.mark.parametrize("page", DECISION_PAGES, ids=page_name)
+def test_every_decision_has_a_heading_of_its_own_a_text_and_links_to_its_modules(page: Path) -> None:
+    headings = [heading for heading, _, _ in read_decisions(page)]
+    assert len(set(headings)) == len(headings)
+    assert [heading for heading, text, _ in read_decisions(page) if not text] == []
+    assert [heading for heading, _, links in read_decisions(page) if not LINKS.fullmatch(links)] == []
+
+
+@pytest.mark.parametrize("page", DECISION_PAGES, ids=page_name)
+def test_the_link_of_a_decision_says_its_file(page: Path) -> None:
+    """`[db/retry](../db/retry.py)`: the target without the way up and the suffix."""
+    for _, _, links in read_decisions(page):
+        for text, target in re.findall(r"\[([^\]]+)\]\(([^)]+)\)", links):
+            path = re.sub(r"(/__init__)?\.py$|/$", "", target)
+            assert text == path.replace("../", "")
+            assert (page.parent / target).exists()
 
 
 def test_the_pages_stay_short_enough_to_read() -> None:
     assert (ROOT / "README.md").stat().st_size <= README_BYTES
     assert (ROOT / "bot" / "README.md").stat().st_size <= ARCHITECTURE_BYTES
+    assert [page for page in DECISION_PAGES if page.stat().st_size > DECISIONS_BYTES] == []
