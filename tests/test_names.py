@@ -20,7 +20,7 @@ PUBLIC_NAMES = frozenset({"Found"})  # of tools.base, which everybody's tools im
 GERUND_MODULES = frozenset(  # nouns of the field
     {"formatting", "onboarding", "polling", "ranking", "spending", "thinking"}
 )
-# Words of old books; who learned English at work says again, lately, so that not, who, 0, too.
+# Rare words that a reader whose first language is not English may not know; each has a common one.
 BANNED_WORDS = r"\b(anew|of late|lest|whoever|nought|besides)\b"
 BANNED_ANYWHERE = re.compile(BANNED_WORDS, re.IGNORECASE)
 BANNED = re.compile(BANNED_WORDS + r"(?![`\"'-])", re.IGNORECASE)  # a value or a file called so is data
