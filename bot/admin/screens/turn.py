@@ -19,7 +19,7 @@ from bot.admin.components import (
 from bot.admin.data_table import export_table, pick_table, show_table
 from bot.admin.names import name_lane, name_person
 from bot.admin.page_request import Download, PageRequest, Screen, ScreenPage
-from bot.admin.turn_tables import build_tables
+from bot.admin.turn_step_tables import build_tables
 from bot.admin.turn_timeline import show_intervals, show_timeline
 from bot.db.people import people
 from bot.db.people.page_sessions import ADMIN_PATH
