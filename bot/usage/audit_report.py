@@ -1,4 +1,4 @@
-"""What admins changed: a table for people and records for machines. Pure."""
+"""`report audit`: what admins changed, as a table for people and records for machines. Pure."""
 
 import json
 from collections.abc import Mapping, Sequence

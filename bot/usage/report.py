@@ -1,4 +1,4 @@
-"""The data of a usage report: the question, a group of figures per row, sums and percentiles.
+"""The figures of `canvasgram report` and /usage: the question, a row a group, sums and percentiles.
 
 Pure: sums of the database in, figures out. `tables`, `json_records` and `charts` decide how they look.
 """

@@ -21,10 +21,10 @@ from bot.usage import (
     audit_report,
     chart_image,
     charts,
+    counter_report,
     formats,
     json_records,
     rankings,
-    reading_report,
     tables,
     thinking_report,
     turn_report,
@@ -185,7 +185,7 @@ async def _load_ranking(
     async with database.long_read_transaction() as tx:
         if kind == "readings":
             readings = await counter_readings.list_newest(tx, scope, limit)
-            return reading_report.build_section(readings, scope.zone), reading_report.build_records(readings)
+            return counter_report.build_section(readings, scope.zone), counter_report.build_records(readings)
         names = await people.list_names(tx)
         if kind == "turns":
             turns = await ranking_rows.rank_turns(tx, scope, sort, limit)

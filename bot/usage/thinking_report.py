@@ -1,4 +1,4 @@
-"""What thinking cost, and how turns ended with and without it: tables for people, records for machines. Pure.
+"""The part of a usage report on thinking: its cost, and how turns ended with and without it. Pure.
 
 Unknown is called unknown, and a sum with gaps "at least".
 """

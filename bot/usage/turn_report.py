@@ -1,4 +1,4 @@
-"""One turn step by step: what was decided, what happened when, where its seconds went. Pure.
+"""`canvasgram turn`: what was decided in a turn, what happened when, where its seconds went. Pure.
 
 Texts are shown only where they were asked for, and a line says so.
 """

@@ -1,4 +1,4 @@
-"""The endpoint's own counters beside ours: a table for people and records for machines. Pure."""
+"""`report --list readings`: the endpoint's counters beside ours, for people and for machines. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
