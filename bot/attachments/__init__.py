@@ -1,1 +1,1 @@
-"""Prepares what users attach for a prompt: pictures are shrunk, documents and sound become text."""
+"""Files that people attach, as pictures and text for a prompt; and how files for people are sent."""

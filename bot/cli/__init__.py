@@ -1,1 +1,1 @@
-"""The command line: first setup, the settings file, system jobs, and tools."""
+"""The commands of `canvasgram`, the first setup, and the settings file that it writes."""

@@ -1,1 +1,1 @@
-"""What the gateway serves over HTTP for operators: its health, and metrics for Prometheus."""
+"""What the gateway serves at HTTP_PORT: health, metrics, and the page to which a tool's sign-in returns."""

@@ -1,1 +1,1 @@
-"""Simulated servers over real HTTP, a vLLM endpoint and a Bot API, for demo, tests and bench."""
+"""Simulated servers over real HTTP for demo, tests and bench: vLLM, a Bot API and a search engine."""

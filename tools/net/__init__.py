@@ -1,1 +1,1 @@
-"""HTTP to public hosts only: addresses, connections, bodies and readable pages."""
+"""HTTP to public hosts, and to private ones that the operator names: addresses, bodies, readable pages."""

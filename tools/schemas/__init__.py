@@ -1,1 +1,1 @@
-"""JSON schemas of tools: read from functions, reduced from strangers' schemas, described in words."""
+"""JSON schemas of tools: read from functions, reduced, described in words; arguments repaired by them."""

@@ -1,1 +1,1 @@
-"""People: their roles, how they are let in, their time zones, and how much they may use."""
+"""People and groups: roles, who is let in, names, time zones, limits, and sessions of the admins' page."""

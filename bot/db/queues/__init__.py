@@ -1,1 +1,1 @@
-"""Work that waits: the inbox and how it is claimed, the outbox, jobs, and notices to admins."""
+"""Work that waits: inbox, outbox, jobs, requests for seats, and notices to admins."""
