@@ -29,7 +29,6 @@ NAMES_AND_DEFAULTS: dict[str, object] = {
     "THINKING_READ": "auto",
     "SUMMARY": "off",
     "WARM_UP": "on",
-    "TURN_STEPS": 8,
     "TURN_SECONDS": 300,
     "PROMPT_BUDGET": 8000,
     "TURN_IMAGES": 4,
@@ -47,14 +46,11 @@ NAMES_AND_DEFAULTS: dict[str, object] = {
     "APPROVAL_SECONDS": 900,
     "SEARCH_URL": None,
     "SEARCH_KEY": None,
-    "WAITING_MESSAGES": 20,
     "CANVASES_A_DAY": 500,
     "KEEP_TEXT_DAYS": None,
     "BACKUP_DIR": None,
     "BACKUP_KEEP": 7,
     "USAGE_SUMMARY": "off",
-    "JOBS_PER_PERSON": 20,
-    "JOBS_TOTAL": 1000,
     "TIME_ZONE": "UTC",
     "HTTP_PORT": None,
     "HTTP_HOST": "127.0.0.1",
@@ -110,12 +106,12 @@ def test_the_environment_overrides_the_file_and_an_override_both(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     Path(".env").write_text(
-        f"TELEGRAM_TOKEN={TOKEN}\nMODEL_SEATS=2\nTURN_STEPS=3\nPROMPT_BUDGET=4000\nOTHER=1\n"
+        f"TELEGRAM_TOKEN={TOKEN}\nMODEL_SEATS=2\nTURN_IMAGES=3\nPROMPT_BUDGET=4000\nOTHER=1\n"
     )
-    monkeypatch.setenv("TURN_STEPS", "5")
+    monkeypatch.setenv("TURN_IMAGES", "5")
     monkeypatch.setenv("PROMPT_BUDGET", "6000")
     settings = load_settings(prompt_budget=7000)
-    assert (settings.model_seats, settings.turn_steps, settings.prompt_budget) == (2, 5, 7000)
+    assert (settings.model_seats, settings.turn_images, settings.prompt_budget) == (2, 5, 7000)
 
 
 def test_an_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:

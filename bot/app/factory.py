@@ -52,7 +52,7 @@ from bot.telegram.client import TelegramBot, TelegramClient
 from bot.telegram.delivery.channel import ChatChannel
 from bot.telegram.delivery.rate_budget import RateLimits
 from bot.telegram.delivery.sender import Sender, SenderCallbacks
-from bot.telegram.incoming.backlog import BacklogLimits
+from bot.telegram.incoming.backlog import MAX_WAITING_MESSAGES, BacklogLimits
 from bot.telegram.incoming.downloads import FileDownloader
 from bot.telegram.incoming.edits import EDIT_HOLD_SECONDS
 from bot.telegram.incoming.envelope import read_envelope
@@ -76,12 +76,14 @@ class RunOptions:
     `shutdown_seconds`: how long each of its last writes may take.
     `rate_limits`: of the calls to Telegram.
     `edit_hold_seconds`: how long an edit waits for another one of the same message.
+    `max_waiting`: messages of one person that wait for an answer.
     `page_reader`: reads pages for `fetch_page`; None: only those of public hosts.
     """
 
     shutdown_seconds: float = 1.0
     rate_limits: RateLimits = field(default_factory=RateLimits)
     edit_hold_seconds: float = EDIT_HOLD_SECONDS
+    max_waiting: int = MAX_WAITING_MESSAGES
     page_reader: PageReader | None = None
 
 
@@ -242,7 +244,7 @@ async def build(
             database,
             action_dependencies,
             turn_factory.build_attachment_loader(FileDownloader(bot)),
-            max_waiting=settings.waiting_messages,
+            max_waiting=options.max_waiting,
             on_answered=reactions.remove,
         ),
         "reminder": jobs.outcomes.record_after(ReminderRunner(database, access, groups, jobs.user_jobs)),
@@ -255,7 +257,7 @@ async def build(
         ),
     }
     revision_watch = build_revision_watch(database, access, groups, quota, tools.tool_registry)
-    backlog_limits = BacklogLimits(settings.waiting_messages, settings.prompt_budget)
+    backlog_limits = BacklogLimits(options.max_waiting, settings.prompt_budget)
     worker = Worker(
         database,
         runners,

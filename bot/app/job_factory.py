@@ -46,9 +46,5 @@ async def build_job_components(settings: Settings, database: Database, access: A
     outcomes = JobOutcomes(database, access.get_translator)
     await retry_until_available(outcomes.recover)
     is_zone_known = "time_zone" in settings.model_fields_set and not is_utc(settings.time_zone)
-    limits = JobLimits(
-        max_per_person=settings.jobs_per_person,
-        max_total=settings.jobs_total,
-        default_zone=settings.time_zone if is_zone_known else None,
-    )
+    limits = JobLimits(default_zone=settings.time_zone if is_zone_known else None)
     return JobComponents(scheduler, UserJobs(database, limits), outcomes)

@@ -43,6 +43,7 @@ from bot.usage.timers import TurnTimers
 from tools.base import Picture, Schedules, ToolContext, ToolError
 
 FILES_DIVISOR = 4  # a prompt divided by this is what the images of a turn may take, and its files
+MAX_STEPS = 8  # model calls of one turn
 MIN_MESSAGE_TOKENS = 500  # tokens a prompt must leave at least for what a user writes
 
 
@@ -88,7 +89,7 @@ class TurnFactory:
     @property
     def max_canvases(self) -> int:
         """Canvases a turn takes at most if no call fails."""
-        return self.settings.turn_steps * self.settings.max_reply_canvases
+        return MAX_STEPS * self.settings.max_reply_canvases
 
     def build_dependencies(
         self,
@@ -205,7 +206,7 @@ class TurnFactory:
             system=settings.system_prompt,
             tool_registry=self.tool_registry,
             prompt_budget=settings.prompt_budget,
-            max_steps=settings.turn_steps,
+            max_steps=MAX_STEPS,
             max_tokens=settings.model_max_tokens,
             thinking=settings.thinking,
             can_count_tokens=True,

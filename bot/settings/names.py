@@ -16,7 +16,17 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
 _OTHERS_NAMES = re.compile(r"COMPOSE_\w+|DOCKER_\w+|HF_\w+|VLLM_\w+|TZ")
 MAX_NAMES = 200
 REMOVED_NAMES = frozenset(
-    {"JOBS_MINUTES", "SEARCH_PROVIDER", "THINKING_CANVASES", "TOOLS_PROMPT_TOKENS", "TURN_CALLS"}
+    {
+        "JOBS_MINUTES",
+        "JOBS_PER_PERSON",
+        "JOBS_TOTAL",
+        "SEARCH_PROVIDER",
+        "THINKING_CANVASES",
+        "TOOLS_PROMPT_TOKENS",
+        "TURN_CALLS",
+        "TURN_STEPS",
+        "WAITING_MESSAGES",
+    }
 )
 """Settings of earlier versions, which are constants now: they are logged, and end no start."""
 

@@ -139,7 +139,6 @@ class Settings(BaseSettings):
     warm_up: Annotated[Literal["on", "off"], Lower] = Field(
         "on", description="fill the endpoint's prefix cache at start with four tiny calls"
     )
-    turn_steps: int = Field(8, ge=1, le=100, description="most model calls in one turn")
     turn_seconds: float = Field(
         300,
         gt=0,
@@ -216,12 +215,6 @@ class Settings(BaseSettings):
 
     # Limits of a user
 
-    waiting_messages: int = Field(
-        20,
-        ge=1,
-        le=1000,
-        description="most messages of one user that wait for an answer; forwarded together, they are one",
-    )
     canvases_a_day: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = Field(
         500,
         description="canvases a member may use per day, estimated; off: unlimited; `/limits` overrides it",
@@ -245,10 +238,6 @@ class Settings(BaseSettings):
 
     usage_summary: Annotated[Literal["off", "daily", "weekly"], Lower] = Field(
         "off", description="send admins a usage summary in the morning: off, daily, or weekly on Mondays"
-    )
-    jobs_per_person: int = Field(20, ge=0, le=1000, description="most reminders and tasks of one user")
-    jobs_total: int = Field(
-        1000, ge=0, le=10_000, description="most reminders and tasks of all users together"
     )
     time_zone: TimeZoneName = Field(
         "UTC",

@@ -35,9 +35,6 @@ CANVAS_SECONDS = 0.02
 FIRST_REVISION = "0001"
 SETTINGS = {
     "model_max_tokens": 12_000,
-    "jobs_per_person": 1000,
-    "jobs_total": 10_000,
-    "waiting_messages": 1000,
     "canvases_a_day": "off",
     "time_zone": "UTC",
 }

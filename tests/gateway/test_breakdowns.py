@@ -171,7 +171,6 @@ async def test_every_breakdown_equals_an_independent_clock(tmp_path: Path, seed:
                 model_seats=3,
                 model_max_tokens=600,
                 model_wait=0.5,
-                waiting_messages=50,
                 approval_seconds=2,
             ) as gateway,
         ):

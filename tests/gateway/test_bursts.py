@@ -52,16 +52,16 @@ async def test_of_three_hundred_forwards_the_rest_is_refused_once_and_others_are
 
 
 async def test_of_too_many_messages_the_last_are_named_once(tmp_path: Path):
-    async with running_gateway(tmp_path, waiting_messages=3) as gateway:
+    async with running_gateway(tmp_path) as gateway:
         gateway.endpoint.hold()
         gateway.ann.send("@@say:first@@")
         await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)
-        sent = [gateway.ann.send(f"line {number}").message_id for number in range(5)]
+        sent = [gateway.ann.send(f"line {number}").message_id for number in range(22)]
         [refusal] = await gateway.wait_for_texts()
         assert (refusal, replied_to(gateway)) == (
-            "You have 3 messages waiting. So I skipped 2 messages, from “line 3” to “line 4”. "
+            "You have 20 messages waiting. So I skipped 2 messages, from “line 20” to “line 21”. "
             "Please send them again in a minute.",
-            [sent[3]],
+            [sent[20]],
         )
         gateway.endpoint.release()  # else it would wait for the turn as it goes down
 

@@ -144,11 +144,11 @@ async def test_a_cut_call_is_never_run(tmp_path: Path):
 
 async def test_calls_without_end_meet_the_limit_of_steps(tmp_path: Path):
     calls = "".join(f'@@tool:calculate {{"expression": "{number}+1"}}@@' for number in range(20))
-    async with running_gateway(tmp_path, turn_steps=3) as gateway:
+    async with running_gateway(tmp_path) as gateway:
         gateway.ann.send(calls)
         text = (await gateway.wait_for_texts())[0]
-        assert "I have used all 3 steps that I may take for one answer." in text
-    assert len(await load_call_rows(gateway, "id")) == 3
+        assert "I have used all 8 steps that I may take for one answer." in text
+    assert len(await load_call_rows(gateway, "id")) == 8
 
 
 async def test_a_turn_out_of_time_says_so_and_what_it_had(tmp_path: Path):

@@ -4,6 +4,7 @@ On SIGUSR1 it arms itself: it kills itself with SIGKILL around the commit that t
 `before 3` or `after 3`.
 """
 
+import functools
 import os
 import signal
 from pathlib import Path
@@ -14,11 +15,14 @@ import aiosqlite
 import psycopg
 
 import tools.builtin
+from bot.app import process
+from bot.app.factory import RunOptions
 from bot.cli import main as command_line
 from bot.db.sqlite.connections import LoopConnection
 
 TOOLS = Path(__file__).with_name("tools_found")
 BOMB = Path("bomb")
+OPTIONS = RunOptions(max_waiting=1000)  # people of a chaos run write on while it is down
 
 
 class CommitBomb:
@@ -77,4 +81,5 @@ if __name__ == "__main__":
     bomb = CommitBomb()
     signal.signal(signal.SIGUSR1, bomb.arm)
     _count_commits(bomb)
+    process.run = functools.partial(process.run, options=OPTIONS)
     command_line.main()

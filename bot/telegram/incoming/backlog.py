@@ -14,6 +14,7 @@ from bot.db.queues.claim import MARKS_BYTES, count_text_bytes
 from bot.telegram.incoming.attachments import extract_media
 from bot.telegram.incoming.prompt_text import extract_text
 
+MAX_WAITING_MESSAGES = 20  # of one person; a burst is one
 MEDIA_PER_BURST = 20  # files of one burst at most
 REFUSED_TEXT_CHARS = 100  # stored of a refused message, which is named by its beginning
 _REFUSED_KEYS = (  # stored of a refused message
@@ -34,7 +35,7 @@ class BacklogLimits:
     `prompt_budget`: tokens of a prompt, half of which a burst may take.
     """
 
-    max_waiting: int = 20
+    max_waiting: int = MAX_WAITING_MESSAGES
     prompt_budget: int = 8000
 
     @property
