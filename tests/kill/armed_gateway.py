@@ -54,7 +54,7 @@ def _count_commits(bomb: CommitBomb) -> None:
     """Have the bomb count every commit."""
     commit_in_loop = LoopConnection.commit
     commit_in_thread = aiosqlite.Connection.commit
-    commit_on_server = psycopg.Connection.commit
+    commit_on_server = psycopg.AsyncConnection.commit
 
     def count_in_loop(connection: LoopConnection) -> None:
         bomb.before_commit()
@@ -66,12 +66,12 @@ def _count_commits(bomb: CommitBomb) -> None:
         await commit_in_thread(connection)
         bomb.after_commit()
 
-    def count_on_server(connection: psycopg.Connection[Any]) -> None:
+    async def count_on_server(connection: psycopg.AsyncConnection[Any]) -> None:
         bomb.before_commit()
-        commit_on_server(connection)
+        await commit_on_server(connection)
         bomb.after_commit()
 
-    psycopg.Connection.commit = count_on_server  # type: ignore[assignment,method-assign]
+    psycopg.AsyncConnection.commit = count_on_server  # type: ignore[assignment,method-assign]
     LoopConnection.commit = count_in_loop  # type: ignore[assignment,method-assign]
     aiosqlite.Connection.commit = count_in_thread  # type: ignore[assignment,method-assign]
 

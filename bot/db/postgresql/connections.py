@@ -3,23 +3,19 @@
 import select
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import psycopg
-from psycopg.abc import PQGen
 from psycopg.adapt import Loader
 from sqlalchemy import NullPool, create_engine, event
 from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from bot.db.postgresql.server_connection import ServerConnection
 from bot.db.shares import PEER_SECONDS
 from bot.errors import SettingsRefused
 
-T = TypeVar("T")
-
 _CONNECT_SECONDS = 5
-_LONGEST_WAIT_SECONDS = 3600.0
 # Keepalive asks only while nothing is under way; what was sent would be sent again for minutes.
 _PEER_MILLISECONDS = int(1000 * PEER_SECONDS)
 _SET_KEEPALIVE = (
@@ -39,6 +35,8 @@ _CONNECT_ARGS = {
     "tcp_user_timeout": _PEER_MILLISECONDS,
 }
 _ENGINE_OPTIONS: dict[str, Any] = {
+    "connect_args": _CONNECT_ARGS,
+    "poolclass": NullPool,
     "hide_parameters": True,
     "pool_reset_on_return": None,  # every transaction ends in a commit or a rollback
 }
@@ -46,10 +44,10 @@ _ENGINE_OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ServerEngines:
-    """What opens connections, a new one each time, for functions that `greenlet_spawn` runs."""
+    """What opens connections, a new one each time."""
 
-    writer: Engine
-    reader: Engine
+    writer: AsyncEngine
+    reader: AsyncEngine
 
 
 def create_engines(url: str) -> ServerEngines:
@@ -61,17 +59,10 @@ def create_engines(url: str) -> ServerEngines:
     )
 
 
-def _create_engine(address: URL, set_up: str) -> Engine:
+def _create_engine(address: URL, set_up: str) -> AsyncEngine:
     """An engine whose connections commit each statement, unless one begins a transaction."""
-
-    def connect() -> ServerConnection:
-        positional, named = engine.dialect.create_connect_args(address)
-        return ServerConnection.open(*positional, **{**named, **_CONNECT_ARGS})
-
-    engine = create_engine(
-        address, creator=connect, poolclass=NullPool, isolation_level="AUTOCOMMIT", **_ENGINE_OPTIONS
-    )
-    event.listen(engine, "connect", partial(_set_up, set_up))
+    engine = create_async_engine(address, isolation_level="AUTOCOMMIT", **_ENGINE_OPTIONS)
+    event.listen(engine.sync_engine, "connect", partial(_set_up, set_up))
     return engine
 
 
@@ -79,7 +70,9 @@ async def connect_in_loop(url: str) -> psycopg.AsyncConnection[Any]:
     """Connect without SQLAlchemy; each statement is committed by itself."""
     address = _parse_url(url)
     positional, named = address.get_dialect()().create_connect_args(address)
-    connection = await _LoopConnection.connect(*positional, **{**named, **_CONNECT_ARGS}, autocommit=True)
+    connection = await psycopg.AsyncConnection.connect(
+        *positional, **{**named, **_CONNECT_ARGS}, autocommit=True
+    )
     try:
         await connection.execute(_SET_KEEPALIVE)
     except BaseException:
@@ -88,28 +81,12 @@ async def connect_in_loop(url: str) -> psycopg.AsyncConnection[Any]:
     return connection
 
 
-class _LoopConnection(psycopg.AsyncConnection[Any]):
-    """A connection that is woken by the server alone.
-
-    The driver would look ten times a second whether somebody presses Ctrl-C, which the event loop sees to.
-    """
-
-    async def wait(
-        self,
-        gen: PQGen[T],
-        interval: float = 0.0,
-        timeout: float | None = None,  # noqa: ASYNC109  # the driver's
-    ) -> T:
-        """Run what the driver does with the connection."""
-        return await super().wait(gen, max(interval, _LONGEST_WAIT_SECONDS), timeout)
-
-
 def create_blocking_engine(url: str) -> Engine:
     """An engine whose connections block the thread that uses them."""
-    return create_engine(_parse_url(url), connect_args=_CONNECT_ARGS, poolclass=NullPool, **_ENGINE_OPTIONS)
+    return create_engine(_parse_url(url), **_ENGINE_OPTIONS)
 
 
-def is_lost(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+def is_lost(connection: psycopg.AsyncConnection[Any]) -> bool:
     """Whether the server has ended an idle session: it says nothing else to one."""
     if connection.closed:
         return True
@@ -118,10 +95,12 @@ def is_lost(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) 
     return bool(poll.poll(0))
 
 
-def _set_up(statements: str, connection: ServerConnection, _record: object) -> None:
+def _set_up(statements: str, connection: Any, _record: object) -> None:
     """Set a new session up; a pooler may refuse such options of a connection."""
     connection.adapters.register_loader("numeric", _SumLoader)
-    connection.execute(statements.encode())
+    cursor = connection.cursor()
+    cursor.execute(statements)
+    cursor.close()
 
 
 class _SumLoader(Loader):

@@ -182,7 +182,8 @@ class PostgresDatabase:
         values = await writer.begin(*statements)
         if len(values) < len(statements) - 1:  # "BEGIN" has none
             raise ShareLost
-        return values[0]
+        number: str = values[0]
+        return number
 
     async def _notify_others(self, tx: Transaction) -> None:
         if self._listener is not None and not tx.changes.is_empty:
@@ -242,7 +243,7 @@ class PostgresDatabase:
                     raise
                 status = "in progress"
             if status != "in progress":
-                return status == "committed"
+                return bool(status == "committed")
             await asyncio.sleep(_OUTCOME_RETRY_SECONDS)
 
     async def _undo(self, writer: ServerSession) -> None:

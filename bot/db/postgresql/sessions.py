@@ -1,33 +1,28 @@
 """Sessions at a PostgreSQL server that are kept from transaction to transaction.
 
 SQLAlchemy runs the statements; the driver begins and ends the transactions, each in one trip to the server.
-Both run in greenlets, which let the event loop go on while the server works.
 """
 
 import asyncio
 import contextlib
 from typing import Any
 
+import psycopg
 from sqlalchemy import CursorResult
-from sqlalchemy.engine import Connection, Engine
-from sqlalchemy.util import greenlet_spawn
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from bot.db.postgresql.connections import is_lost
-from bot.db.postgresql.server_connection import ServerConnection
 from bot.db.transaction import Parameters
 from bot.domain import Changes
-
-_STATEMENTS_AT_ONCE = 20  # of a server on the same machine, whose answers do not wait in the event loop
 
 
 class ServerTransaction:
     """Runs the statements of one transaction of a session."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: AsyncConnection) -> None:
         self.changes = Changes()
         self._connection = connection
-        self._lock = asyncio.Lock()  # where two tasks share a transaction, the driver's own would block
-        self._statement_count = 0
+        self._lock = asyncio.Lock()  # two tasks may share a transaction, but no connection of SQLAlchemy
 
     async def execute(self, statement: Any, parameters: Parameters = None) -> CursorResult[Any]:
         """Run a statement; the result holds all of its rows.
@@ -37,29 +32,21 @@ class ServerTransaction:
         if isinstance(parameters, list) and len(parameters) == 1:
             parameters = parameters[0]
         async with self._lock:
-            await self._let_others_run()
-            result: CursorResult[Any] = await greenlet_spawn(self._connection.execute, statement, parameters)
+            result: CursorResult[Any] = await self._connection.execute(statement, parameters)
             return result
 
     async def exec_driver_sql(self, statement: str) -> CursorResult[Any]:
         """Run SQL as it is written."""
         async with self._lock:
-            await self._let_others_run()
-            return await greenlet_spawn(self._connection.exec_driver_sql, statement)
-
-    async def _let_others_run(self) -> None:
-        self._statement_count += 1
-        if self._statement_count % _STATEMENTS_AT_ONCE == 0:
-            await asyncio.sleep(0)
+            return await self._connection.exec_driver_sql(statement)
 
 
 class ServerSession:
     """One session; a SessionOpener builds it."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: AsyncConnection, driver: psycopg.AsyncConnection[Any]) -> None:
         self._connection = connection
-        driver_connection: Any = connection.connection.driver_connection
-        self._driver: ServerConnection = driver_connection
+        self._driver = driver
 
     @property
     def is_lost(self) -> bool:
@@ -75,31 +62,36 @@ class ServerSession:
         """Build what runs the statements of the transaction that was begun."""
         return ServerTransaction(self._connection)
 
-    async def begin(self, *statements: str) -> list[str]:
+    async def begin(self, *statements: str) -> list[Any]:
         """Run statements, of which the first begins a transaction.
 
         Returns the first value of each row that they return.
         """
-        return await greenlet_spawn(self._driver.run_statements, "; ".join(statements).encode())
+        cursor = await self._driver.execute("; ".join(statements).encode())
+        values: list[Any] = []
+        async for result in cursor.results():
+            if result.description is not None:
+                values += [row[0] for row in await result.fetchall()]
+        return values
 
     async def commit(self) -> None:
         """Commit what was begun."""
-        await greenlet_spawn(self._driver.commit)
+        await self._driver.commit()
 
     async def rollback(self) -> None:
         """Undo what was begun; nothing if nothing was."""
-        await greenlet_spawn(self._driver.rollback)
+        await self._driver.rollback()
 
     async def aclose(self) -> None:
         """Close it, whatever the server reports; what was not committed is undone."""
         with contextlib.suppress(Exception):
-            await greenlet_spawn(self._connection.close)
+            await self._connection.close()
 
 
 class SessionOpener:
     """Opens sessions of one kind, which commit each statement by itself unless told to begin."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
         self._lock = asyncio.Lock()
         self._has_opened = False
@@ -115,4 +107,6 @@ class SessionOpener:
             return session
 
     async def _open(self) -> ServerSession:
-        return ServerSession(await greenlet_spawn(self._engine.connect))
+        connection = await self._engine.connect()
+        driver: Any = (await connection.get_raw_connection()).driver_connection
+        return ServerSession(connection, driver)

@@ -19,8 +19,8 @@ KEYS = [
     *("own_chat_p50", "foreign_p50", "extra_p50", "own_chat_p95", "foreign_p95", "extra_p95"),
 ]
 LIMITS = {
-    "slower_p50": limit_to(1.3),
-    "cpu_factor": limit_to(1.15),
+    "slower_p50": limit_to(2.5),
+    "cpu_factor": limit_to(1.3),
     "extra_p95": limit_to(15),
 }
 
