@@ -370,11 +370,6 @@ class AnswerLinks:
 class FirstSend(Protocol):
     """The next call in a lane, kept for an answer that is being stored."""
 
-    @property
-    def lane(self) -> Lane:
-        """Where it goes."""
-        ...
-
     def take(self, row: int, part: Part, *, has_more: bool) -> None:
         """Send this part, whose row is stored as being sent; `has_more`: others follow it."""
         ...

@@ -169,9 +169,11 @@ async def _find_group(tx: Transaction, request: PageRequest) -> AccessSubject:
     """Which group the address of an act names. Raises NothingFound for none that the bot is in."""
     number = _parse_number(request)
     for group in await groups.list_groups(tx):
-        if group.chat == number and group.state != "left":
+        if group.has_number(number) and group.state != "left":
             standing = "let in" if group.state == "in" else "waiting to be let in"
-            return AccessSubject(number, f"“{cut(group.title)}”", standing, list_group_acts(group.state))
+            return AccessSubject(
+                group.number, f"“{cut(group.title)}”", standing, list_group_acts(group.state)
+            )
     raise NothingFound(f"The bot is in no group with the number {number}.")
 
 

@@ -164,7 +164,7 @@ def _build_group(request: PageRequest, group: Group, roster: Roster) -> tuple[Ce
     return (
         Cell(cut(group.title), href=href),
         build_act_cell(request, GROUPS_PATH, group.chat, group.title, list_group_acts(group.state)),
-        Cell(group.chat, str(group.chat)),
+        Cell(group.number, str(group.number)),
         Cell(_STATES[group.state] if group.can_send else f"{_STATES[group.state]}, muted"),
         Cell(name_inviter(group.let_in_by, roster.names)),
         Cell("everybody there" if group.speakers == "everyone" else "people who are in"),

@@ -128,7 +128,7 @@ async def build(
         bot.id,
         bot.username,
         [command.name for command in COMMANDS],
-        running_turns,
+        bot.chat_numbers,
         guest_mode=settings.guest_mode == "on",
     )
     await retry_until_available(partial(groups.load, database))

@@ -134,10 +134,7 @@ class OtherTurns:
         self._link = link
 
     def stop(self, lane: Lane, before: int | None) -> None:
-        """Have the lane's turn stopped if another replica runs it, and it began before the item `before`.
-
-        A turn that began before its group became a supergroup runs where the group was.
-        """
+        """Have the lane's turn stopped if another replica runs it, and it began before the item `before`."""
         self._link.messenger.send("stop", f"{lane.key} {before or ''}")
 
     def wake(self, lane: Lane) -> None:
@@ -171,7 +168,6 @@ class ReplicaWork:
         self._sender = parts.sender
         self._usage_recorder = parts.usage_recorder
         self._job_outcomes = parts.job_outcomes
-        self._missed_stops: dict[Lane, int] = {}
         self._has_new_shares = False
         self._settled_lives: Collection[int] = ()
 
@@ -222,15 +218,7 @@ class ReplicaWork:
             self._sender.wake(lane)
 
     def _stop_turn(self, lane_key: str, before: str) -> None:
-        lane = Lane.parse(lane_key)
-        if not self._parts.running_turns.stop_here(lane, int(before) if before else None) and before:
-            self._missed_stops[lane] = int(before)
-
-    def _repeat_stops(self) -> None:
-        """Stop what could not be found when that was asked: its group has moved, which was not known yet."""
-        for lane, before in self._missed_stops.items():
-            self._parts.running_turns.stop_here(lane, before)
-        self._missed_stops.clear()
+        self._parts.running_turns.stop_here(Lane.parse(lane_key), int(before) if before else None)
 
     def _look_for_changes(self) -> None:
         self._parts.revision_watch.wake()
@@ -244,7 +232,6 @@ class ReplicaWork:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             self._worker.wake()
-            self._repeat_stops()
             await self._wake_due_lanes()
             with suppress(StoreUnavailable):  # the next look does it
                 await self._settle()

@@ -21,8 +21,8 @@ from bot.telegram.incoming.update import ParsedUpdate
 from bot.translations.translator import Translator, load_translator, match_language
 
 
-class RoleLost(Exception):
-    """An admin's act was about to be stored when they were one no more."""
+class ActionOutdated(Exception):
+    """An admin's act was about to be stored when they were one no more, or another number of its group."""
 
 
 class ActionRunner:
@@ -55,8 +55,10 @@ class ActionRunner:
         lane = first.lane or Lane(0)
 
         async def build_context(tx: Transaction) -> ActionContext:
-            nonlocal lane
-            lane = await group_rows.find_lane(tx, lane)
+            known_lane = await group_rows.find_lane(tx, lane)
+            if known_lane != lane:
+                self._deps.groups.directory.move(known_lane.chat, lane.chat)
+                raise ActionOutdated
             person = first.person or 0
             await self._check_role(tx, person, role)
             translate = self.get_translator(first, role)
@@ -90,10 +92,10 @@ class ActionRunner:
         return result.goes_on
 
     async def _check_role(self, tx: Transaction, person: int, role: RoleOrBlocked | None) -> None:
-        """Raise RoleLost if an admin is one no more."""
+        """Raise ActionOutdated if an admin is one no more."""
         configured_admins = self._deps.access.configured_admins
         if role == "admin" and await people.load_role(tx, person, configured_admins) != "admin":
-            raise RoleLost
+            raise ActionOutdated
 
     async def _make_best_effort_calls(self, update: ParsedUpdate, result: ActionResult) -> None:
         client = self._deps.best_effort_calls

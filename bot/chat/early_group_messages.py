@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from bot.chat.group_directory import GroupDirectory
 from bot.db.engine import Database
-from bot.db.people import groups as group_rows
 from bot.db.queues import unplaced_items
 from bot.domain import InboxItem
 from bot.telegram.incoming.envelope import read_envelope
@@ -41,7 +40,5 @@ class EarlyGroupMessages:
         if update is None or update.is_for_others or update.shape == item.shape:
             return False
         async with self._database.transaction() as tx:
-            lane = None if update.lane is None else await group_rows.find_lane(tx, update.lane)
-            message_id = update.message_id if lane == update.lane else None
-            await unplaced_items.place(tx, item.id, update.shape, lane, message_id)
+            await unplaced_items.place(tx, item.id, update.shape, update.lane, update.message_id)
         return True

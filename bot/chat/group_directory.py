@@ -10,14 +10,14 @@ from dataclasses import replace
 from bot.db.engine import Database
 from bot.db.people import groups
 from bot.db.people.groups import Group
+from bot.telegram.chat_numbers import ChatNumbers
 from bot.telegram.incoming.group_address import GroupIdentity
-from bot.turns import RunningTurns
 
 
 class GroupDirectory:
     """Groups by chat.
 
-    `running_turns`: follow a group that becomes a supergroup.
+    `numbers`: told of groups that have become supergroups.
     `guest_mode`: whether it also answers in chats that it is no member of.
     """
 
@@ -26,40 +26,30 @@ class GroupDirectory:
         bot_id: int,
         username: str,
         commands: Iterable[str],
-        running_turns: RunningTurns,
+        numbers: ChatNumbers,
         *,
         guest_mode: bool = False,
     ) -> None:
         self._guest_mode = guest_mode
         self._identity = GroupIdentity(bot_id, username, frozenset(commands))
         self._groups: dict[int, Group] = {}
-        self._successors: dict[int, int] = {}
-        self._running_turns = running_turns
+        self.numbers = numbers
 
     async def load(self, database: Database) -> None:
         """Read all groups: before the first update is stored, and once another replica has changed one."""
         async with database.read_transaction() as tx:
-            stored = {group.chat: group for group in await groups.list_groups(tx)}
-        moves = [
-            (group.old_chat, group.chat)
-            for group in stored.values()
-            if group.old_chat is not None and group.old_chat in self._groups
-        ]
-        self._groups = stored
-        self._successors = {group.old_chat: group.chat for group in stored.values() if group.old_chat}
-        for old_chat, new_chat in moves:
-            self._running_turns.follow_chat(old_chat, new_chat)
+            stored = await groups.list_groups(tx)
+        self._groups.clear()
+        for group in stored:
+            self.remember(group)
 
     def find(self, chat: int) -> Group | None:
-        """Return the group of this chat, whatever its state."""
-        return self._groups.get(chat)
+        """Return the group of this number, which may be its other one, whatever its state."""
+        return self._groups.get(self.numbers.find_own(chat))
 
     def find_open(self, chat: int) -> Group | None:
-        """Return the group of this chat if the bot answers there.
-
-        What began before it became a supergroup still names its old number.
-        """
-        group = self._groups.get(self._successors.get(chat, chat))
+        """Return the group of this chat if the bot answers there."""
+        group = self.find(chat)
         return group if group is not None and group.state == "in" else None
 
     def can_answer(self, chat: int) -> bool:
@@ -74,7 +64,7 @@ class GroupDirectory:
 
     def is_in(self, chat: int) -> bool:
         """Whether the bot is in this chat as far as is known, also where it waits to be let in."""
-        group = self._groups.get(chat)
+        group = self.find(chat)
         return group is not None and group.state != "left"
 
     def takes_guest_queries(self, chat: int) -> bool:
@@ -83,18 +73,17 @@ class GroupDirectory:
 
     def get_identity(self, chat: int) -> GroupIdentity:
         """Return who the assistant is in this chat."""
-        group = self._groups.get(chat)
+        group = self.find(chat)
         return replace(self._identity, name=group.name if group else None)
 
     def remember(self, group: Group) -> None:
         """Note how a group is now."""
         self._groups[group.chat] = group
-        if group.old_chat is not None:
-            self._successors[group.old_chat] = group.chat
+        if group.other_chat is not None:
+            self.numbers.note(group.chat, group.other_chat)
 
-    def move(self, old_chat: int, new_chat: int) -> None:
-        """Note that a group has become a supergroup, which has another number."""
-        group = self._groups.pop(old_chat, None)
-        if group is not None:
-            self.remember(replace(group, chat=new_chat, old_chat=old_chat))
-        self._running_turns.follow_chat(old_chat, new_chat)
+    def move(self, chat: int, new_chat: int) -> None:
+        """Note that a group has become a supergroup, which has another number at Telegram."""
+        self._groups.pop(new_chat, None)
+        if chat in self._groups:
+            self.remember(replace(self._groups[chat], other_chat=new_chat))

@@ -20,7 +20,7 @@ from bot.chat.shared_locations import (
 )
 from bot.db.conversations import attachments, conversations, stored_files
 from bot.db.engine import Database
-from bot.db.people import groups, speakers
+from bot.db.people import speakers
 from bot.domain import InboxItem, Lane
 from bot.jobs.user_jobs import JobOwner
 from bot.telegram.incoming.attachment_loader import AttachmentLoader, refuse_files
@@ -181,7 +181,6 @@ class MessageTurns:
             return known_name
         name = find_speaker_name(update.item.body["message"])
         async with self._database.transaction() as tx:
-            lane = await groups.find_lane(tx, lane)
             return await speakers.add(tx, lane, update.person, name)
 
     async def _refuse(self, updates: Sequence[ParsedUpdate], reason: str) -> None:

@@ -6,13 +6,11 @@ command's transaction.
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 from bot.chat.access import Access, find_role
 from bot.chat.actions import build_hint
 from bot.chat.group_directory import GroupDirectory
 from bot.db.engine import Database
-from bot.db.people import groups
 from bot.db.queues import inbox, jobs, outbox, requeued_items
 from bot.db.queues.item_bodies import QueuedTexts, ReminderWish
 from bot.db.transaction import Transaction
@@ -65,7 +63,6 @@ class ReminderRunner:
         now = self._clock()
         has_access = find_role(self._access, self._groups, person, lane) in {"admin", "member"}
         async with self._database.transaction() as tx:
-            lane = await groups.find_lane(tx, lane)
             if not has_access:
                 await jobs.remove_all(tx, person, chat=lane.chat)
             elif item.job is not None and (job := await jobs.find_kept(tx, item.job)) is not None:
@@ -88,7 +85,6 @@ class ReminderRunner:
                 owner.person, wish.words, said_at, translate.language
             )
             async with self._database.transaction() as tx:
-                owner = replace(owner, lane=await groups.find_lane(tx, lane))
                 confirmation = await self._user_jobs.add_job(tx, owner, "reminder", schedule, text, translate)
                 await self._reply(tx, item, owner.lane, confirmation)
         except ZoneUnknown:

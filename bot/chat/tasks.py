@@ -13,7 +13,7 @@ from bot.chat.quota import TurnService
 from bot.chat.reminders import format_lateness
 from bot.db.conversations import attachments, turns
 from bot.db.engine import Database
-from bot.db.people import groups, speakers
+from bot.db.people import speakers
 from bot.db.queues import inbox, jobs, outbox
 from bot.db.queues.item_bodies import QueuedTexts
 from bot.db.queues.jobs import Job
@@ -86,7 +86,7 @@ class TaskRunner:
             return ""
         name = to_plain_name(queued.name, MAX_SPEAKER_CHARS) or NAMELESS
         async with self._database.transaction(durable=False) as tx:
-            return await speakers.add(tx, await groups.find_lane(tx, lane), queued.person, name)
+            return await speakers.add(tx, lane, queued.person, name)
 
     async def _find_job(self, job_id: int) -> Job | None:
         async with self._database.read_transaction() as tx:
@@ -100,7 +100,6 @@ class TaskRunner:
             if has_begun:
                 await outbox.add(tx, item=item.id, lane=lane, parts=(), now=now)
             if reason == ACCESS_LOST:
-                lane = await groups.find_lane(tx, lane)
                 await jobs.remove_all(tx, person, chat=lane.chat)
             await inbox.mark_done(tx, [item.id], now=now)
         if has_begun:

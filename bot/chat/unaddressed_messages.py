@@ -13,7 +13,6 @@ from bot.chat.quota import QuotaGate
 from bot.db.conversations import conversations, turns
 from bot.db.engine import Database
 from bot.db.people import group_texts
-from bot.db.people import groups as group_rows
 from bot.db.queues import unplaced_items
 from bot.db.queues.inbox import STALE_SECONDS
 from bot.domain import InboxItem, Lane
@@ -90,9 +89,7 @@ class UnaddressedMessages:
     async def _take(self, item: InboxItem, lane: Lane) -> None:
         message_id = item.body["message"]["message_id"]
         async with self._database.transaction() as tx:
-            current_lane = await group_rows.find_lane(tx, lane)
-            kept_id = message_id if current_lane == lane else None
-            await unplaced_items.place(tx, item.id, "text", current_lane, kept_id)
+            await unplaced_items.place(tx, item.id, "text", lane, message_id)
             await group_texts.delete_message(tx, lane, message_id)
 
 

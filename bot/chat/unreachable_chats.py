@@ -42,10 +42,11 @@ class UnreachableChats:
         else:
             await self._note_removed(lane.chat)
 
-    async def _move(self, old_chat: int, new_chat: int) -> None:
+    async def _move(self, chat: int, new_chat: int) -> None:
         async with self._database.transaction() as tx:
-            await groups.move(tx, old_chat, new_chat)
-        self._directory.move(old_chat, new_chat)
+            is_moved = await groups.move(tx, chat, new_chat)
+        if is_moved:
+            self._directory.move(chat, new_chat)
 
     async def _note_muted(self, chat: int) -> None:
         """Answer nothing there until Telegram says that the bot may write again."""

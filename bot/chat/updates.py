@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from bot.chat.access import find_role
-from bot.chat.action_runner import ActionRunner, RoleLost
+from bot.chat.action_runner import ActionOutdated, ActionRunner
 from bot.chat.actions import (
     Action,
     ActionDependencies,
@@ -79,20 +79,21 @@ class UpdateRunner:
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         """Handle one item, or several messages of a lane or a person; raises if an update cannot be read."""
+        try:
+            await self._place_or_handle(items)
+        except ActionOutdated:
+            await self._deps.access.load(self._database)
+            await self._place_or_handle(items)
+
+    async def _place_or_handle(self, items: tuple[InboxItem, ...]) -> None:
+        read = self._deps.groups.directory.numbers.read
+        items = tuple(replace(item, body=read(item.body)) for item in items)
         if not depends_on_membership(items[0]):
-            await self._handle(items)
+            await self._handle_by_role(items)
             return
         async with self._group_lock:
             if not await self._early_messages.place(items[0]):
-                await self._handle(items)
-
-    async def _handle(self, items: tuple[InboxItem, ...]) -> None:
-        """Handle items by the roles in memory, and again by those in the database if an admin's is old."""
-        try:
-            await self._handle_by_role(items)
-        except RoleLost:
-            await self._deps.access.load(self._database)
-            await self._handle_by_role(items)
+                await self._handle_by_role(items)
 
     async def _handle_by_role(self, items: tuple[InboxItem, ...]) -> None:
         updates = await self._parser.parse(items)

@@ -2,12 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bot.db.people import groups
 from bot.db.queues import jobs
-from bot.db.transaction import Transaction
 from bot.jobs.times.zones import UnclearTime, resolve_zone
 from bot.jobs.user_jobs import JobOwner, UserJobs, ZoneUnknown, format_job, format_schedule
 from bot.translations.translator import ENGLISH, Translator, translatable
@@ -59,7 +56,6 @@ class ChatSchedules:
         try:
             schedule = await self._parse_when(when)
             async with self._user_jobs.database.transaction() as tx:
-                await self._follow_group(tx)
                 kind: jobs.JobKind = "task" if task else "reminder"
                 part = await self._user_jobs.add_job(tx, self._owner, kind, schedule, text, self._translate)
                 await self._user_jobs.notify_owner(tx, self._owner, part)
@@ -105,7 +101,6 @@ class ChatSchedules:
 
     async def list(self) -> str:
         async with self._user_jobs.database.read_transaction() as tx:
-            await self._follow_group(tx)
             own_jobs = await jobs.list_of_person(tx, self._owner.person, chat=self._owner.group_chat)
         return "\n".join(format_job(job) for job in own_jobs) or "Nothing is scheduled."
 
@@ -113,17 +108,11 @@ class ChatSchedules:
         removed = None
         if 0 < number < MAX_NUMBER:
             async with self._user_jobs.database.transaction() as tx:
-                await self._follow_group(tx)
                 chat = self._owner.group_chat
                 removed = await jobs.remove(tx, number, person=self._owner.person, chat=chat)
         if removed is None:
             raise ToolError(f"There is no #{number}. Call this without arguments to see the numbers.")
         return f"Removed: {format_job(removed)}"
-
-    async def _follow_group(self, tx: Transaction) -> None:
-        """Use the jobs of the supergroup from now on that the owner's group may have become."""
-        lane = await groups.find_lane(tx, self._owner.lane)
-        self._owner = replace(self._owner, lane=lane)
 
     async def _parse_when(self, when: str) -> "ParsedSchedule":
         """Parse a time that may end with a city; this is how a person's zone becomes known here."""

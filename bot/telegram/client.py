@@ -8,7 +8,8 @@ import logging
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeAlias, TypeVar
+from functools import cached_property
+from typing import Any, TypeVar
 
 import httpx
 from telegram import (
@@ -28,6 +29,7 @@ from telegram.warnings import PTBDeprecationWarning, PTBUserWarning
 from bot.domain import Button, Lane, Part
 from bot.errors import TelegramRefused
 from bot.telegram.bounded_request import BoundedRequest
+from bot.telegram.chat_numbers import ChatNumbers
 from bot.telegram.getupdates import TolerantPollRequest
 from bot.telegram.outcomes import (
     DeliveryFailure,
@@ -67,11 +69,22 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-TelegramBot: TypeAlias = Bot
-"""The library's Bot under a name for layers above, which do not import the library."""
+
+class TelegramBot(Bot):
+    """The library's Bot, which knows groups and their messages by the gateway's numbers."""
+
+    @cached_property
+    def chat_numbers(self) -> ChatNumbers:
+        """The numbers at Telegram, to be kept up to date."""
+        return ChatNumbers()
+
+    # Every call passes here; the library's own ExtBot overrides it for what it adds to each.
+    async def _do_post(self, endpoint: str, data: dict[str, Any], **timeouts: Any) -> Any:
+        answer = await super()._do_post(endpoint, self.chat_numbers.write(data), **timeouts)
+        return self.chat_numbers.read(answer)
 
 
-def create_bot(token: str, api_url: str) -> Bot:
+def create_bot(token: str, api_url: str) -> TelegramBot:
     """Build the library's Bot for the API at `api_url` (without `/bot`).
 
     getUpdates has connections of its own.
@@ -86,7 +99,7 @@ def create_bot(token: str, api_url: str) -> Bot:
         "verify": httpx.create_ssl_context(verify=not api_url.startswith("http://")),
         "trust_env": httpx.URL(api_url).host not in _LOCAL_HOSTS,  # no proxy to this machine
     }
-    return Bot(
+    return TelegramBot(
         token,
         base_url=f"{api_url}/bot",
         base_file_url=f"{api_url}/file/bot",
@@ -96,7 +109,7 @@ def create_bot(token: str, api_url: str) -> Bot:
 
 
 @asynccontextmanager
-async def open_bot(token: str, api_url: str, stop: asyncio.Event) -> AsyncIterator[Bot | None]:
+async def open_bot(token: str, api_url: str, stop: asyncio.Event) -> AsyncIterator[TelegramBot | None]:
     """Yield the Bot once Telegram has said whose token it is; None if `stop` is set before that.
 
     Telegram is asked until it answers. Raises TelegramRefused when it does not know the token.

@@ -99,7 +99,7 @@ def format_grantee(translate: Translator, grantee: Grantee, lookup_name: NameLoo
     if grantee.kind == "person":
         return lookup_name(grantee.number)
     if grantee.kind == "chat":
-        return translate("chat {number}", number=grantee.number)
+        return translate("chat {number}", number=grantee.supergroup or grantee.number)
     if grantee == EVERYONE:
         return translate("everyone")
     return translate("admins")

@@ -7,9 +7,9 @@ grant of a registered tool holds for the definition it was given for, and for no
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from bot.db.people import people
+from bot.db.people import groups, people
 from bot.db.tools import grants as grant_rows
 from bot.db.tools.grants import Grant, GranteeKind
 from bot.db.transaction import Transaction
@@ -25,14 +25,18 @@ _NUMBER = re.compile(r"-?[1-9][0-9]{0,17}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Grantee:
-    """Who a grant is for; `number` is a person's or a chat's, 0 for the other kinds."""
+    """Who a grant is for; `number` is a person's or a chat's, 0 for the other kinds.
+
+    `supergroup`: the number by which people know such a chat.
+    """
 
     kind: GranteeKind
     number: int = 0
+    supergroup: int | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         if self.number:
-            return f"{self.kind} {self.number}"
+            return f"{self.kind} {self.supergroup or self.number}"
         return self.kind
 
 
@@ -71,7 +75,7 @@ def list_grantees(info: ToolInfo) -> tuple[Grantee, ...]:
     if info.source is None and not info.grants:
         return (EVERYONE,)
     valid = {
-        Grantee(grant.whom, grant.number)
+        Grantee(grant.whom, grant.number, grant.supergroup)
         for grant in info.grants
         if info.source is None or grant.hash == info.hash
     }
@@ -97,7 +101,9 @@ async def resolve_grantee(tx: Transaction, text: str, current_chat: int | None =
     number = rest if word == "chat" else text
     if _NUMBER.fullmatch(number):
         value = int(number)
-        return Grantee("chat" if word == "chat" or value < 0 else "person", value)
+        if word == "chat" or value < 0:
+            return Grantee("chat", await groups.find_chat(tx, value))
+        return Grantee("person", value)
     if word in {"", "chat"}:
         raise ChangeRefused("Whom? Say {people}.", people=defer(GRANTEE_HELP))
     return Grantee("person", await people.find_id(tx, text))

@@ -32,13 +32,10 @@ class AnswerMessages:
 async def store_messages(
     tx: Transaction, answer: AnswerMessages, first_send: FirstSend | None, *, now: float
 ) -> None:
-    """Store what is to be sent; the first message as taken, if `first_send` can make that call.
-
-    A group that has become a supergroup meanwhile is another lane.
-    """
+    """Store what is to be sent; the first message as taken, if `first_send` can make that call."""
     parts = answer.parts
     row = None
-    if first_send is not None and first_send.lane == answer.lane and parts:
+    if first_send is not None and parts:
         row = await first_sends.add_taken(
             tx, parts[0], item=answer.item, lane=answer.lane, reply_to=answer.reply_to, now=now
         )

@@ -8,9 +8,9 @@ import time
 from dataclasses import dataclass, replace
 
 from bot.db.conversations import chat_settings, turns
-from bot.db.conversations.chat_settings import CONTENT_KINDS, Consent, ContentKind
+from bot.db.conversations.chat_settings import CONTENT_KINDS, ContentKind
 from bot.db.engine import Database
-from bot.db.people import groups, people
+from bot.db.people import people
 from bot.db.queues import outbox
 from bot.db.retry import retry_until_available
 from bot.db.transaction import Transaction
@@ -87,7 +87,7 @@ class EndpointRouter:
         fallback = self._routes.fallback
         if fallback is None:
             return
-        consent = await self._load_consent(tx, fallback.endpoint)
+        consent = await chat_settings.load_consent(tx, self._lane.chat, fallback.endpoint.host)
         wants_fallback = thinks and self._routes.fallback_for_thinking
         choice = choose_endpoint(fallback.endpoint, consent, deep=deep, wants_fallback=wants_fallback)
         if choice.needs_consent:
@@ -110,7 +110,7 @@ class EndpointRouter:
         if fallback is None:
             await self._store_role(tx, turn, "main", "there is no second endpoint any more")
         elif fallback.endpoint.is_external:
-            consent = await self._load_consent(tx, fallback.endpoint)
+            consent = await chat_settings.load_consent(tx, self._lane.chat, fallback.endpoint.host)
             self._allowed_kinds = consent.kinds or frozenset()
             if not consent.is_given:
                 await self._store_role(tx, turn, "main", f"the chat says no to {fallback.endpoint.host}")
@@ -191,18 +191,13 @@ class EndpointRouter:
     async def _check_consent(self, fallback: ModelEndpoint) -> FailoverDecision:
         """What the chat has agreed to; it is asked if it has not been asked yet."""
         async with self._routes.database.transaction() as tx:
-            consent = await self._load_consent(tx, fallback)
+            consent = await chat_settings.load_consent(tx, self._lane.chat, fallback.host)
             if consent.is_given:
                 return "go"
             if consent.kinds is not None:
                 return "no"
             await self._ask_consent(tx, fallback, OCCASION_MAIN_DOWN)
             return "wait"
-
-    async def _load_consent(self, tx: Transaction, fallback: ModelEndpoint) -> Consent:
-        """What the chat has agreed to, also if its group has become a supergroup since."""
-        self._lane = await groups.find_lane(tx, self._lane)
-        return await chat_settings.load_consent(tx, self._lane.chat, fallback.host)
 
     async def _ask_consent(self, tx: Transaction, fallback: ModelEndpoint, occasion: str) -> None:
         """Ask the chat, once."""

@@ -13,7 +13,6 @@ from bot.agent import text_search
 from bot.db.conversations import calls, search
 from bot.db.conversations.search import HistoryText
 from bot.db.engine import Database
-from bot.db.people import groups
 from bot.domain import Lane
 from tools.base import Passage
 from tools.builtin.look_back import look_back
@@ -32,9 +31,8 @@ class HistorySearch:
     async def find(self, words: str) -> list[Passage]:
         """The few passages that match these words best, the best first."""
         async with self._database.long_read_transaction() as tx:
-            lane = await groups.find_lane(tx, self._lane)
-            documents = await search.load_documents(tx, lane)
-            messages = await search.load_messages(tx, lane, excluded_tool=look_back.name)
+            documents = await search.load_documents(tx, self._lane)
+            messages = await search.load_messages(tx, self._lane, excluded_tool=look_back.name)
         texts = select_newest([*documents, *messages])
         # Ranking takes too long for the event loop, and ends by itself.
         matches = await run_in_thread(text_search.find_passages, words, [text.text for text in texts])
@@ -43,8 +41,7 @@ class HistorySearch:
     async def result(self, number: int) -> str | None:
         """A tool result of this conversation that was cut, as far as it is stored."""
         async with self._database.read_transaction() as tx:
-            lane = await groups.find_lane(tx, self._lane)
-            return await calls.load_whole_result(tx, lane, number)
+            return await calls.load_whole_result(tx, self._lane, number)
 
 
 def select_newest(texts: Sequence[HistoryText], max_chars: int = MAX_CHARS) -> list[HistoryText]:

@@ -5,14 +5,13 @@ Planning only reads; what was planned is stored, and the turn's first step with 
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from bot.agent import prompt, taint
 from bot.agent.events import CallModel, RunTools, TurnLimits, TurnResult
 from bot.db.conversations.calls import RepeatReason
 from bot.db.engine import Database
-from bot.db.people import groups
 from bot.db.queues import inbox, outbox_files
 from bot.db.transaction import Transaction
 from bot.domain import Channel, ChannelFactory
@@ -112,9 +111,8 @@ class TurnOpener:
         preflight_result: PreflightResult | None = None
         while True:
             now = time.time()
+            request = self._request
             async with dependencies.database.read_transaction() as tx:
-                lane = await groups.find_lane(tx, self._request.lane)
-                request = replace(self._request, lane=lane)
                 plan = await turn_plan.plan_turn(
                     tx, dependencies.config, request, preflight_result, budget=budget, now=now
                 )

@@ -9,7 +9,7 @@ from bot.db.conversations import attachments, calls, conversations, instructions
 from bot.db.conversations.calls import InterruptedCall, StoredResult
 from bot.db.conversations.conversations import Conversation
 from bot.db.conversations.turns import NewTurn, StoredTurn
-from bot.db.people import group_texts, groups
+from bot.db.people import group_texts
 from bot.db.queues import admin_notices, outbox
 from bot.db.transaction import Transaction
 from bot.domain import Message, Part, Reply
@@ -89,8 +89,6 @@ async def prepare_turn(
 async def _has_changed(tx: Transaction, plan: TurnPlan, now: float) -> bool:
     """Whether what the plan read of the conversation has changed, as by /think, a summary or a deletion."""
     lane = plan.request.lane
-    if await groups.find_lane(tx, lane) != lane:
-        return True
     stored = plan.window.stored_conversation
     planned = plan.window.conversation
     if await conversations.find(tx, lane) != stored:

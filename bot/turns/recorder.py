@@ -15,7 +15,6 @@ from bot.db.conversations import calls, conversations, turns
 from bot.db.conversations.calls import CallCompletion, NewCall, RepeatReason
 from bot.db.conversations.turns import TurnEnd
 from bot.db.engine import Database
-from bot.db.people import groups
 from bot.db.queues import inbox, outbox, parked_items
 from bot.db.queues.parked_items import WaitTimes
 from bot.db.retry import retry_until_available
@@ -150,8 +149,7 @@ class TurnRecorder:
             if await parked_items.is_any_stopped(tx, items):
                 return False
             await ask(tx, now)
-            lane = await groups.find_lane(tx, self._request.lane)
-            await outbox.add(tx, item=items[0], lane=lane, parts=(), now=now)
+            await outbox.add(tx, item=items[0], lane=self._request.lane, parts=(), now=now)
             earlier_wait = _build_wait_spans(await parked_items.load_wait_times(tx, items[0]))
             spans = self._dependencies.format_spans(earlier_wait)
             await parked_items.park(tx, self._turn.id, items, spans=spans, now=now)
@@ -302,16 +300,15 @@ class TurnRecorder:
     ) -> None:
         """Store in this transaction how the turn ends and what is to be sent of it."""
         request = self._request
-        lane = await groups.find_lane(tx, request.lane)
         await turns.end(tx, self._turn.id, self._build_end(answer.ending), now=now)
         parts = answer.parts
         if self._turn.needs_cut_notice:
             parts = (*parts, Part(self._translate(CUT_NOTICE), silent=True))
-            await conversations.mark_cut_told(tx, lane)
+            await conversations.mark_cut_told(tx, request.lane)
         messages = AnswerMessages(
             turn=self._turn.id,
             item=request.items[0].id,
-            lane=lane,
+            lane=request.lane,
             reply_to=request.reply_to,
             translate=self._translate,
             parts=parts,
@@ -322,7 +319,7 @@ class TurnRecorder:
         items = [item.id for item in request.items]
         await inbox.mark_done(tx, items, spans=self._dependencies.format_spans(), now=now)
         if self._summaries_enabled and not self._turn.conversation.is_over and self._is_nearly_full():
-            await summaries.enqueue_summary(tx, lane, now=now)
+            await summaries.enqueue_summary(tx, request.lane, now=now)
 
     def _is_nearly_full(self) -> bool:
         plan = self._turn.plan

@@ -58,5 +58,5 @@ class TurnRunner:
             timer.has_ended = True  # it becomes a dead letter
             raise
         finally:
-            self._running_turns.remove(handle)
+            self._running_turns.remove(request.lane)
             channel.end()

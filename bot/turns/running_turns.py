@@ -33,9 +33,9 @@ class RunningTurns:
         """Note the handle of a turn that begins in a lane."""
         self._handles[lane.key] = handle
 
-    def remove(self, handle: TurnHandle) -> None:
-        """Forget the handle of a turn that is over, in whichever lane it is by now."""
-        self._handles = {lane: other for lane, other in self._handles.items() if other is not handle}
+    def remove(self, lane: Lane) -> None:
+        """Forget the handle of a turn that is over."""
+        self._handles.pop(lane.key, None)
 
     def stop(self, lane: Lane, before: int | None = None) -> bool:
         """Stop the lane's turn, if it began before the item `before`; False if nothing is stopped here."""
@@ -54,12 +54,6 @@ class RunningTurns:
             return False
         handle.stop(is_edited=is_edited)
         return True
-
-    def follow_chat(self, old_chat: int, new_chat: int) -> None:
-        """Let the turn of a group be stopped and woken in the supergroup that the group has become."""
-        handle = self._handles.pop(Lane(old_chat).key, None)
-        if handle is not None:
-            self._handles.setdefault(Lane(new_chat).key, handle)
 
     def can_yield(self, lane: Lane) -> bool:
         """Whether the lane's turn may give way now: calls that must not run twice get a grace period."""

@@ -11,7 +11,7 @@ from bot.agent.approval_policy import AllowCall, CallVerdict, DenyCall, RequireA
 from bot.agent.events import RunTools
 from bot.agent.taint import TaintState
 from bot.agent.tool_calls import CheckedCall
-from bot.db.people import groups, people
+from bot.db.people import people
 from bot.db.queues import outbox
 from bot.db.tools.approvals import ApprovalQuestion
 from bot.db.transaction import Transaction
@@ -91,7 +91,6 @@ class ToolPolicy:
         self, tx: Transaction, event: RunTools, results: ResultsByCall, *, now: float
     ) -> PolicyDecisions:
         """Decide about the calls of a step that have no result yet; `results` are all that the turn has."""
-        await self._follow_group(tx)
         taint_state = self.add_results(results)
         call_count = sum(result.outcome != "refused" for result in results.values())
         ready = list[CheckedCall]()
@@ -117,13 +116,7 @@ class ToolPolicy:
         self, tx: Transaction, step: int, pending_calls: Iterable[PendingCall], *, now: float
     ) -> None:
         """Put the questions of a turn that is parked now."""
-        await self._follow_group(tx)
         await self._dependencies.approvals.request(tx, self._requester, step, pending_calls, now=now)
-
-    async def _follow_group(self, tx: Transaction) -> None:
-        """Ask in the supergroup from now on that the group of the turn may have become."""
-        lane = await groups.find_lane(tx, self._requester.lane)
-        self._requester = replace(self._requester, lane=lane)
 
     def add_results(self, results: ResultsByCall) -> TaintState:
         """What the turn has read, its results included."""

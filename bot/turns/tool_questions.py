@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from bot.db.engine import Database
-from bot.db.people import groups, people
+from bot.db.people import people
 from bot.db.queues import outbox
 from bot.db.retry import retry_until_available
 from bot.domain import Button, Lane, NotifyAdmins, Part
@@ -95,7 +95,6 @@ class ToolQuestions:
 
     async def _put(self, lane: Lane, part: Part) -> list[int]:
         async with self._database.transaction() as tx:
-            lane = await groups.find_lane(tx, lane)
             rows = await outbox.add(tx, item=None, lane=lane, parts=(part,), now=time.time())
             await outbox.allow_repeat(tx, rows)
             return rows

@@ -159,7 +159,7 @@ class UsageRecorder:
     async def _adopt_ended(self, tx: Transaction, standing: Collection[int]) -> None:
         """Measure on what another replica has ended in these shares, as by removing somebody's access.
 
-        So it is with the turn of a group that became a supergroup: who holds the chat's new share goes on.
+        So it is with the turn of a supergroup that joined its group: who holds the share of that one goes on.
         What is measured for a share that is just being given away is stored with that.
         """
         for turn in await breakdowns.list_unaccounted(tx):

@@ -4,13 +4,16 @@ import inspect
 from typing import Any, cast
 
 import pytest
+from sqlalchemy import select
 from telegram import ChatMember, ChatMemberAdministrator, ChatMemberRestricted
 
 from bot.chat.commands.groups import HEARING_HINT, LeaveGroupsTask
 from bot.db.conversations import notes
 from bot.db.engine import Database
+from bot.db.people import groups as group_rows
 from bot.db.people import people
 from bot.db.queues import inbox
+from bot.db.tables import outbox
 from bot.db.tools import audit
 from bot.domain import Lane
 from bot.telegram.best_effort_calls import BestEffortCalls
@@ -276,10 +279,55 @@ async def test_a_group_that_becomes_a_supergroup_keeps_what_it_has(in_group: Upd
     )
     assert await in_group.handle_claimed() == []
     async with in_group.database.read_transaction() as tx:
-        assert [note.text for note in await notes.list_all(tx, Lane(new_chat["id"]))] == ["Pizza on Friday"]
+        assert [note.text for note in await notes.list_all(tx, Lane(CHAT))] == ["Pizza on Friday"]
     await in_group.store_updates(in_group.build_message(ANNA, **address("hi"), chat=new_chat))
     await in_group.handle_claimed()
-    assert [request.lane for request in in_group.turns.requests] == [Lane(new_chat["id"])]
+    assert [request.lane for request in in_group.turns.requests] == [Lane(CHAT)]
+
+
+SUPERGROUP = build_group_chat(-1000000000100, "Family")
+
+
+async def move_elsewhere(harness: UpdateHarness) -> None:
+    """Have another replica note that the group has become a supergroup."""
+    async with harness.database.transaction() as tx:
+        assert await group_rows.move(tx, CHAT, SUPERGROUP["id"])
+
+
+async def test_what_comes_from_the_supergroup_before_this_replica_knows_of_it_is_answered(
+    in_group: UpdateHarness,
+):
+    await move_elsewhere(in_group)
+    await in_group.store_updates(in_group.build_message(ANNA, **address("hi"), chat=SUPERGROUP))
+    assert await in_group.handle_claimed() == []
+    await in_group.handle_claimed()
+    assert [request.lane for request in in_group.turns.requests] == [Lane(CHAT)]
+    async with in_group.database.read_transaction() as tx:
+        [group] = await group_rows.list_groups(tx)
+    assert (group.chat, group.number, group.state) == (CHAT, SUPERGROUP["id"], "in")
+
+
+async def test_what_was_written_in_the_supergroup_first_joins_the_group(in_group: UpdateHarness):
+    await change_membership(in_group, "member", by=ADMIN, chat=SUPERGROUP)
+    await in_group.store_updates(in_group.build_message(ANNA, **address("hi"), chat=SUPERGROUP))
+    await move_elsewhere(in_group)
+    in_group.groups.move(CHAT, SUPERGROUP["id"])
+    await in_group.handle_claimed()
+    assert [request.lane for request in in_group.turns.requests] == [Lane(CHAT)]
+    async with in_group.database.read_transaction() as tx:
+        assert set((await tx.execute(select(outbox.c.lane))).scalars()) == {str(CHAT)}
+
+
+async def test_the_bot_comes_and_goes_in_the_supergroup_and_not_in_what_it_was(in_group: UpdateHarness):
+    await move_elsewhere(in_group)
+    in_group.groups.move(CHAT, SUPERGROUP["id"])
+    await change_membership(in_group, "left", by=ADMIN, old="member", chat=FAMILY | {"type": "group"})
+    assert in_group.groups.can_answer(CHAT)
+    for status, state in (("left", "left"), ("member", "in")):
+        await change_membership(in_group, status, by=ADMIN, chat=SUPERGROUP)
+        group = in_group.groups.find(SUPERGROUP["id"])
+        assert group is not None
+        assert (group.chat, group.number, group.state) == (CHAT, SUPERGROUP["id"], state)
 
 
 class SilentTelegram:

@@ -136,7 +136,7 @@ async def test_a_message_of_a_group_that_moves_meanwhile_is_answered_where_it_is
     await harness.store_updates(harness.build_message(ANNA, text="open?", chat=family))
     await harness.handle_claimed()
     [row] = await harness.load_items()
-    assert (row.state, row.lane, row.message_id) == ("new", str(CHAT), None)
+    assert (row.state, row.lane, row.message_id) == ("new", "-5", 100)
 
 
 @pytest.mark.parametrize(

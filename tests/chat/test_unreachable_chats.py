@@ -9,6 +9,7 @@ from bot.db.engine import Database
 from bot.db.people import groups
 from bot.db.people.groups import Group
 from bot.domain import Lane
+from bot.telegram.chat_numbers import ChatNumbers
 from bot.telegram.outcomes import DeliveryRefusal, RefusalKind, classify_error
 from bot.turns import RunningTurns, TurnHandle
 
@@ -30,7 +31,7 @@ async def test_a_group_is_left_muted_or_moved(database: Database, error: Telegra
     running_turns = RunningTurns()
     handle = TurnHandle(1, 60.0)
     running_turns.add(Lane(CHAT), handle)
-    directory = GroupDirectory(42, "bot", (), running_turns)
+    directory = GroupDirectory(42, "bot", (), ChatNumbers())
     async with database.transaction() as tx:
         await groups.put(tx, GROUP)
     directory.remember(GROUP)
@@ -46,7 +47,7 @@ async def test_a_group_is_left_muted_or_moved(database: Database, error: Telegra
     assert (stored.chat, stored.state, stored.can_send) == {
         "blocked": (CHAT, "left", True),
         "muted": (CHAT, "in", False),
-        "migrated": (NEW_CHAT, "in", True),
+        "migrated": (CHAT, "in", True),
     }[kind]
     assert running_turns.stop(Lane(stored.chat))
     assert handle.is_stopped

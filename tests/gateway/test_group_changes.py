@@ -10,6 +10,7 @@ import pytest
 
 from bot.sim.telegram.members import MemberStatus
 from bot.sim.telegram.server import MAX_WAIT_SECONDS
+from bot.telegram.client import create_bot
 from tests.support.gateway import GatewayHarness, long_story, open_harness, running_gateway
 from tests.support.group_chat import GroupHarness, open_group
 
@@ -37,6 +38,18 @@ async def test_an_answer_goes_on_in_the_supergroup_that_a_group_becomes(tmp_path
         before = len(gateway.texts(SUPERGROUP))
         team.ann.send("/ask@canvasgram_sim_bot hi", thread=supergroup)
         await gateway.wait_for_texts(before + 1, SUPERGROUP)
+
+
+async def test_a_stop_in_the_supergroup_ends_the_turn_that_began_in_the_group(tmp_path: Path):
+    async with running_gateway(tmp_path) as gateway:
+        team = open_group(gateway.api, gateway.ann, is_basic=True)
+        await begin_answer(gateway, team)
+        supergroup = team.group.migrate(SUPERGROUP)
+        team.ann.send("/stop@canvasgram_sim_bot", thread=supergroup)
+        await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 0)
+        gateway.endpoint.release()
+        team.ann.send("/ask@canvasgram_sim_bot @@say:and now@@", thread=supergroup)
+        await gateway.api.wait_until(lambda: gateway.texts(SUPERGROUP)[-1:] == ["and now"])
 
 
 async def test_what_is_asked_at_once_where_the_bot_is_added_is_answered_in_order(tmp_path: Path):
@@ -69,11 +82,9 @@ KEPT = [
 ]
 
 
-def load_chats(folder: Path, table: str) -> list[str]:
-    """In which lanes a table has rows."""
+def load_rows(folder: Path, query: str) -> list[tuple[object, ...]]:
     with closing(sqlite3.connect(folder / "gateway.db")) as database:
-        rows = database.execute(f"select distinct lane from {table} where lane is not null").fetchall()
-    return sorted(lane for (lane,) in rows)
+        return database.execute(query).fetchall()
 
 
 @pytest.mark.sqlite
@@ -87,9 +98,9 @@ async def test_what_turns_keep_after_two_groups_became_supergroups_is_kept_there
             team.ann.send(f"/ask@canvasgram_sim_bot @@tools:{json.dumps(KEPT)}@@ done", thread=team.group)
         await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 2)
         supergroups = [team.group.migrate(SUPERGROUP - number) for number, team in enumerate(teams)]
-        moved = sorted(str(group.chat.id) for group in supergroups)
+        moved = [(-502, SUPERGROUP - 1), (-501, SUPERGROUP)]
         async with asyncio.timeout(MAX_WAIT_SECONDS):
-            while load_chats(tmp_path, "turns") != moved:  # noqa: ASYNC110  # nothing reports it
+            while load_rows(tmp_path, "select chat, other_chat from groups order by chat") != moved:  # noqa: ASYNC110  # nothing reports it
                 await asyncio.sleep(0.01)
         gateway.endpoint.release()
         for group in supergroups:
@@ -100,7 +111,38 @@ async def test_what_turns_keep_after_two_groups_became_supergroups_is_kept_there
             lambda: any("pizza on Friday" in text for text in gateway.texts(supergroups[1].chat.id))
         )
     for table in ("notes", "jobs", "lanes", "turns", "outbox"):
-        assert load_chats(tmp_path, table) == moved, table
+        rows = load_rows(tmp_path, f"select distinct lane from {table} where lane is not null order by 1")
+        assert rows == [("-501",), ("-502",)], table
+
+
+@pytest.mark.sqlite
+async def test_a_supergroup_of_which_nothing_was_known_is_answered_and_joins_its_group(tmp_path: Path):
+    async with open_harness(tmp_path, access="open") as gateway:
+        team = open_group(gateway.api, gateway.ann, is_basic=True, chat=-501)
+        async with gateway.run():
+            await team.wait_for_texts(1)
+            gateway.endpoint.hold()
+            team.ann.send("/ask@canvasgram_sim_bot @@say:done@@", thread=team.group)
+            await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)
+        supergroup = team.group.migrate(SUPERGROUP)
+        settings = gateway.settings
+        async with create_bot(gateway.api.token, settings.telegram_api_url) as bot:
+            await bot.delete_webhook(drop_pending_updates=True)  # as after a day
+        async with gateway.run():
+            team.ann.send("/ask@canvasgram_sim_bot @@say:first there@@", thread=supergroup)
+            await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 2)
+            gateway.endpoint.release()
+            await gateway.api.wait_until(
+                lambda: {"first there", "done"} <= set(gateway.texts(SUPERGROUP)), 2 * MAX_WAIT_SECONDS
+            )
+            await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 0)
+            team.ann.send("/ask@canvasgram_sim_bot @@say:and now@@", thread=supergroup)
+            await gateway.api.wait_until(lambda: gateway.texts(SUPERGROUP)[-1] == "and now")
+        assert len(gateway.texts(SUPERGROUP)) == len({"introduction", "first there", "done", "and now"})
+    assert load_rows(tmp_path, "select chat, other_chat from groups") == [(-501, SUPERGROUP)]
+    for table in ("inbox", "lanes", "turns", "outbox"):
+        rows = load_rows(tmp_path, f"select distinct lane from {table} where lane is not null")
+        assert rows == [("-501",)], table
 
 
 @pytest.mark.parametrize("status", ["kicked", "restricted"])

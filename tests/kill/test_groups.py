@@ -58,7 +58,7 @@ async def test_a_turn_goes_on_in_the_supergroup_that_its_group_became_meanwhile(
     environment.endpoint.release()
     await environment.gateway.start()
     await wait_for_answer(environment, NEW, "kept")
-    assert environment.load_rows("select lane, text from notes") == [(str(NEW), "pizza")]
+    assert environment.load_rows("select lane, text from notes") == [(str(OLD), "pizza")]
 
 
 async def test_around_every_commit_of_a_migration(surround: OpenEnvironment):
@@ -96,13 +96,13 @@ async def is_killed_in_migration(environment: KillEnvironment, number: int, comm
     team.ann.send("/ask@canvasgram_sim_bot @@say:here@@", thread=supergroup)
     await wait_for_answer(environment, new_chat, "here")
     for table in TABLES:
-        assert environment.load_rows(f"select * from {table} where lane = '{old_chat}'") == [], table
-    assert environment.load_rows(f"select text from notes where lane = '{new_chat}'") == [("pizza",)]
+        assert environment.load_rows(f"select * from {table} where lane = '{new_chat}'") == [], table
+    assert environment.load_rows(f"select text from notes where lane = '{old_chat}'") == [("pizza",)]
     return True
 
 
 async def wait_for_move(environment: KillEnvironment, new_chat: int) -> None:
-    await environment.wait_for_row(f"select 1 from groups where chat = {new_chat}")
+    await environment.wait_for_row(f"select 1 from groups where other_chat = {new_chat}")
 
 
 async def wait_for_answer(environment: KillEnvironment, chat: int, text: str) -> None:

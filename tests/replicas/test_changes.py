@@ -246,7 +246,7 @@ async def test_questions_expire_messages_wait_and_a_group_moves_where_another_re
         team.ann.send("/ask@canvasgram_sim_bot @@say:cut@@", thread=team.group)
         await harness.endpoint.wait_until(lambda: harness.endpoint.running == 1)
         moved = team.group.migrate(supergroup)
-        await wait_for_rows(url, f"SELECT count(*) FROM groups WHERE chat = {supergroup}", [(1,)])
+        await wait_for_rows(url, f"SELECT count(*) FROM groups WHERE other_chat = {supergroup}", [(1,)])
         team.ann.send("/stop@canvasgram_sim_bot", thread=moved)
         await harness.endpoint.wait_until(lambda: harness.endpoint.running == 0)
         harness.endpoint.release()

@@ -60,6 +60,7 @@ class DeliveryHarness:
     limits: RateLimits = NO_GAP_LIMITS
     blocked_lanes: list[Lane] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    supergroups: dict[int, int] = field(default_factory=dict)  # by the groups that they were
 
     async def note_refusal(self, lane: Lane, refusal: DeliveryRefusal) -> None:
         self.blocked_lanes.append(lane)
@@ -73,6 +74,8 @@ class DeliveryHarness:
     ) -> AsyncIterator[Sender]:
         """Run a sender; at the end it is stopped, or killed in the middle of whatever it does."""
         async with create_bot(self.api.token, self.url) as bot:
+            for group, supergroup in self.supergroups.items():
+                bot.chat_numbers.note(group, supergroup)
             sender = Sender(
                 self.database,
                 bot,

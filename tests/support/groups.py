@@ -5,8 +5,8 @@ from typing import Any
 
 from bot.chat.commands.registry import COMMANDS
 from bot.chat.group_directory import GroupDirectory
+from bot.telegram.chat_numbers import ChatNumbers
 from bot.telegram.incoming.envelope import read_envelope
-from bot.turns import RunningTurns
 
 BOT_ID = 42
 BOT_USERNAME = "canvas_bot"
@@ -14,7 +14,7 @@ BOT_USERNAME = "canvas_bot"
 
 def build_directory() -> GroupDirectory:
     """Build a directory without groups."""
-    return GroupDirectory(BOT_ID, BOT_USERNAME, [command.name for command in COMMANDS], RunningTurns())
+    return GroupDirectory(BOT_ID, BOT_USERNAME, [command.name for command in COMMANDS], ChatNumbers())
 
 
 read_private_envelope = partial(read_envelope, groups=build_directory())

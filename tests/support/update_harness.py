@@ -345,9 +345,8 @@ class UpdateHarness:
         group_texts_read = []
         for update in updates:
             self._last_update_id += 1
-            stored = read_envelope(
-                {"update_id": self._last_update_id, **update}, self.now + (700 if stale else 0), self.groups
-            )
+            raw = self.groups.numbers.read({"update_id": self._last_update_id, **update})
+            stored = read_envelope(raw, self.now + (700 if stale else 0), self.groups)
             assert stored is not None
             if stored.group_text is not None:
                 group_texts_read.append(stored.group_text)

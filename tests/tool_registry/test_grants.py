@@ -6,10 +6,20 @@ A grant of another definition counts for nothing.
 import pytest
 
 from bot.db.engine import Database
+from bot.db.people import groups
+from bot.db.people.groups import Group
 from bot.db.tools import grants
 from bot.db.tools.grants import Grant
 from bot.errors import ChangeRefused
-from bot.tool_registry.grants import ADMINS, EVERYONE, Grantee, grant_tool, list_grantees, revoke_grant
+from bot.tool_registry.grants import (
+    ADMINS,
+    EVERYONE,
+    Grantee,
+    grant_tool,
+    list_grantees,
+    resolve_grantee,
+    revoke_grant,
+)
 from bot.tool_registry.tool_info import load_tool_info
 from tests.support.registered_tools import BUILTIN_TOOLS, RegisteredToolsHarness
 
@@ -65,6 +75,21 @@ async def test_a_builtin_tool_is_everyones_until_that_is_revoked(harness: Regist
     async with harness.open_action() as action:
         await grant_tool(action, "clock", EVERYONE)
     assert await load_grantees(harness, "clock") == {"everyone"}
+
+
+async def test_a_supergroup_is_named_by_its_number_and_keeps_the_grants_of_its_group(
+    harness: RegisteredToolsHarness,
+):
+    async with harness.open_action() as action:
+        await groups.put(action.tx, Group(CHAT.number, "Family", "in", 1.0))
+        await grant_tool(action, "shop_list", CHAT)
+        await groups.move(action.tx, CHAT.number, -1000000000100)
+        assert await resolve_grantee(action.tx, "chat -1000000000100") == CHAT
+        assert await resolve_grantee(action.tx, "-1000000000100") == CHAT
+    assert await load_grantees(harness, "shop_list") == {"admins", "chat -1000000000100"}
+    async with harness.open_action() as action:
+        await revoke_grant(action, "shop_list", CHAT)
+    assert await load_grantees(harness, "shop_list") == {"admins"}
 
 
 async def test_admins_may_always(harness: RegisteredToolsHarness):

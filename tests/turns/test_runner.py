@@ -8,7 +8,7 @@ from bot.db import retry
 from bot.db.engine import Database
 from bot.db.queues import stop_requests
 from bot.db.tables import messages, model_calls, tool_calls, turns
-from bot.domain import Lane, Reply
+from bot.domain import Reply
 from bot.errors import EndpointAway, EndpointRefused, PromptTooLong
 from bot.turns import model_caller
 from bot.turns.tool_executor import INTERRUPTED, NOT_RUN, UNKNOWN
@@ -134,22 +134,6 @@ async def test_a_stop_for_a_later_item_leaves_the_turn_alone(database: Database,
         assert harness.running_turns.stop(LANE, request.items[-1].id + 1)
     assert await harness.load_answers() == ["so far\n\n_Stopped._"]
     assert await harness.load_rows(model_calls, "outcome", "completion_tokens") == [("cancelled", 5)]
-
-
-async def test_a_stop_in_a_supergroup_ends_the_turn_that_began_in_the_group(
-    database: Database, model: ScriptedModel
-):
-    harness = TurnHarness(database, model)
-    runner = harness.build_runner()
-    model.script = [hang_forever]
-    supergroup = Lane(-1001)
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(runner.run(await harness.new_request("one")))
-        await model.was_called.wait()
-        harness.running_turns.follow_chat(LANE.chat, supergroup.chat)
-        assert not harness.running_turns.stop(LANE)
-        assert harness.running_turns.stop(supergroup)
-    assert not harness.running_turns.stop(supergroup)
 
 
 async def test_a_reply_is_kept_while_the_disk_is_full_and_not_requested_again(

@@ -112,7 +112,7 @@ def _show_forms(request: PageRequest, roster: Roster) -> h.Node:
 def _show_limit_form(request: PageRequest, roster: Roster) -> h.Element:
     holders = [(EVERYBODY, "Every member")]
     holders += [(person.id, f"{cut(person.name, 40)} · {person.id}") for person in roster.people]
-    holders += [(group.chat, f"{cut(group.title, 40)} · {group.chat}") for group in roster.groups]
+    holders += [(group.chat, f"{cut(group.title, 40)} · {group.number}") for group in roster.groups]
     options = (h.option(value=str(number))[text] for number, text in holders)
     form = act_form(
         request,

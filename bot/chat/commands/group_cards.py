@@ -154,7 +154,7 @@ async def _build_card(context: ActionContext, group: Group) -> Part:
     lines += [
         "",
         translate(
-            "To change more: `/groups {chat} limit 200`, `/groups {chat} name Canvas`", chat=group.chat
+            "To change more: `/groups {chat} limit 200`, `/groups {chat} name Canvas`", chat=group.number
         ),
     ]
     return build_hint("\n".join(lines), *_build_card_buttons(translate, group))
@@ -182,7 +182,7 @@ async def _let_everybody_ask(context: ActionContext, group: Group) -> ActionResu
     own_limit, _ = await limit_rows.find_rules(context.tx, group.chat)
     if own_limit is None or own_limit.canvases is None:
         hint = context.translate(
-            "First set what the group may take a day, such as `/groups {chat} limit 200`.", chat=group.chat
+            "First set what the group may take a day, such as `/groups {chat} limit 200`.", chat=group.number
         )
         return replace(reply_hint(hint), toast=context.translate("The group needs a limit first."))
     return await _change_group(context, group, replace(group, speakers="everyone"))
@@ -247,7 +247,7 @@ async def _change_group(context: ActionContext, before: Group, after: Group) -> 
     stored = await groups.store_group(context, after)
     change = _find_difference(before, after)
     if change.before:
-        await context.record_audit("changed", f"group {before.chat}", change.before, change.after)
+        await context.record_audit("changed", f"group {before.number}", change.before, change.after)
     return replace(stored, replacement=await _build_card(context, after))
 
 
@@ -275,7 +275,9 @@ def _find_group(context: ActionContext, title_or_chat: str) -> Group | None:
     """Return the one group of this title or number; None if there is none, or several."""
     present = [group for group in context.deps.groups.directory.list_present() if group.state == "in"]
     wanted = title_or_chat.casefold()
-    matching = [group for group in present if wanted in {str(group.chat), group.title.casefold()}]
+    matching = [
+        group for group in present if wanted in {str(group.chat), str(group.number), group.title.casefold()}
+    ]
     return matching[0] if len(matching) == 1 else None
 
 

@@ -41,7 +41,9 @@ class GroupChanges:
         """Leave a group, and end what goes on for it."""
         group = self._find_present(chat)
         after_commit = await self.end(tx, group, now=now)
-        await audit.record(tx, actor, "left", f"group {chat}", change=({"title": group.title}, None), now=now)
+        await audit.record(
+            tx, actor, "left", f"group {group.number}", change=({"title": group.title}, None), now=now
+        )
         leave_chat = partial(self._deps.best_effort_calls.leave_chat, chat)
         return AdminChange(defer("I've left “{title}”.", title=group.title), after_commit, (leave_chat,))
 
@@ -62,7 +64,7 @@ class GroupChanges:
         if actor is not None:
             admitted = replace(admitted, let_in_by=actor.person or COMMAND_LINE_INVITER)
             change = (None, {"title": group.title})
-            await audit.record(tx, actor, "let in", f"group {group.chat}", change=change, now=now)
+            await audit.record(tx, actor, "let in", f"group {group.number}", change=change, now=now)
         await groups.put(tx, admitted)
         is_open = self._deps.access.mode == "open"
         introduction = build_part(_introduce(translate, self._deps.settings.bot_name, group, is_open=is_open))

@@ -55,10 +55,9 @@ def choose_group_action(
     if update.membership:
         return partial(handle_membership, update, sees_all)
     message = update.message
-    if message is not None and message.moved_to is not None:
-        return partial(_move_group, message.chat, message.moved_to)
-    if message is not None and message.moved_from is not None:
-        return partial(_move_group, message.moved_from, message.chat)
+    if message is not None and message.other_chat is not None:
+        new_chat, chat = sorted((message.chat, message.other_chat))  # that of a supergroup is the lower one
+        return partial(_move_group, chat, new_chat)
     if message is not None and directory.find(update.lane.chat) is None:
         return partial(announce_group, update, sees_all)
     if message is not None and not directory.can_answer(update.lane.chat):
@@ -79,10 +78,14 @@ async def handle_membership(
     change = update.membership
     assert change is not None
     known = context.deps.groups.directory.find(change.chat)
+    if known is not None and known.other_chat is not None and update.chat_type == "group":
+        return ActionResult()  # of what it was before it became a supergroup
     if not change.is_present:
         return await _note_removal(context, known)
     title = change.chat_title or str(change.chat)
-    group = Group(change.chat, title, "asked", context.now, added_by=context.person or None)
+    other_chat = known.other_chat if known else None
+    added_by = context.person or None
+    group = Group(change.chat, title, "asked", context.now, added_by, other_chat=other_chat)
     if known is not None and known.state != "left":
         group = replace(known, title=group.title)
     group = replace(group, can_send=change.can_send, hears_all=sees_all)
@@ -228,10 +231,11 @@ async def _note_removal(context: ActionContext, group: Group | None) -> ActionRe
     return ActionResult(after_commit=after_commit)
 
 
-async def _move_group(old_chat: int, new_chat: int, context: ActionContext) -> ActionResult:
-    """Note that a group has become a supergroup: all that was kept of it is kept under the new number."""
-    await groups.move(context.tx, old_chat, new_chat)
-    follow = partial(context.deps.groups.directory.move, old_chat, new_chat)
+async def _move_group(chat: int, new_chat: int, context: ActionContext) -> ActionResult:
+    """Note that a group has become a supergroup, which has another number at Telegram."""
+    if not await groups.move(context.tx, chat, new_chat):
+        return ActionResult()
+    follow = partial(context.deps.groups.directory.move, chat, new_chat)
     return ActionResult(after_commit=(follow,), changes_tools=True)  # its grants, too
 
 

@@ -106,7 +106,7 @@ async def _load_name(context: ActionContext, person: int) -> str:
         return context.translate("Every member")
     group = context.deps.groups.directory.find(person)
     if group is not None:
-        return f"{group.title} · {person}"
+        return f"{group.title} · {group.number}"
     row = await people.find(context.tx, person)
     if row is None:
         return f"Person · {person}"

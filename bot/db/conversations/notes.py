@@ -13,7 +13,6 @@ from sqlalchemy import Row, func, insert, select
 from sqlalchemy import delete as delete_rows
 
 from bot.db.engine import Database
-from bot.db.people import groups
 from bot.db.tables import notes
 from bot.db.transaction import Transaction
 from bot.domain import Lane
@@ -105,10 +104,11 @@ class ChatNotes:
     async def add(self, text: str) -> int:
         """Store a note and return its number; raises ToolError when it does not fit."""
         async with self._database.transaction() as tx:
-            lane = await groups.find_lane(tx, self._lane)
-            return await add(tx, lane, text, author=self._author, person=self._person, now=self._clock())
+            return await add(
+                tx, self._lane, text, author=self._author, person=self._person, now=self._clock()
+            )
 
     async def all(self) -> list[Note]:
         """Every note of the chat, oldest first."""
         async with self._database.read_transaction() as tx:
-            return await list_all(tx, await groups.find_lane(tx, self._lane))
+            return await list_all(tx, self._lane)

@@ -176,8 +176,8 @@ def build_lane_scope(lane: Lane, *, item: int, asked_at: float) -> RetentionScop
 def _is_control_item_of(lane: Lane) -> ColumnElement[bool]:
     if not lane.is_group:
         return and_(inbox.c.lane.is_(None), inbox.c.sender == lane.chat)
-    old_number = select(cast(groups.c.old_chat, Text)).where(groups.c.chat == lane.chat)
-    is_from_chat = or_(_CHAT_OF_UPDATE.in_([str(lane.chat)]), _CHAT_OF_UPDATE.in_(old_number))
+    other_number = select(cast(groups.c.other_chat, Text)).where(groups.c.chat == lane.chat)
+    is_from_chat = or_(_CHAT_OF_UPDATE.in_([str(lane.chat)]), _CHAT_OF_UPDATE.in_(other_number))
     return and_(inbox.c.lane.is_(None), is_from_chat)
 
 

@@ -1,12 +1,12 @@
-"""Groups: their state and settings, and the move of all their rows to the number of a supergroup.
+"""Groups: their state and settings, and the number that they get as supergroups.
 
 Functions work inside the caller's transaction `tx`.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from sqlalchemy import Column, ColumnElement, Table, and_, case, delete, func, or_, select, true, update
+from sqlalchemy import Column, ColumnElement, Table, and_, case, delete, func, literal, or_, select, update
 
 from bot.db import revisions
 from bot.db.portable_sql import upsert
@@ -32,8 +32,17 @@ from bot.domain import Lane
 GroupState = Literal["asked", "in", "left"]
 Speakers = Literal["members", "everyone"]
 
+_KEYS_OF_SETTINGS: tuple[Column[Any], ...] = (
+    *(lanes.c.lane, group_speakers.c.lane, instructions.c.lane),
+    *(groups.c.chat, limits.c.person, grants.c.number),
+)
 REMOVED_FROM_GROUP = "removed from the group"
-_TABLES_BY_LANE = (approvals, group_texts, inbox, jobs, outbox, turns)
+OTHER_MESSAGES = 2**32
+"""The ids of messages under a group's other number begin here; those of Telegram are smaller."""
+_TABLES_BY_LANE = (
+    *(approvals, group_speakers, group_texts, inbox, instructions),
+    *(jobs, lanes, notes, outbox, turns),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +56,7 @@ class Group:
     `judges`: the endpoint is asked whether a message without an address is meant for the assistant.
     `hears_all`: whether Telegram sends all messages (None: unknown).
     `can_send`: False while the bot is muted there.
-    `old_chat`: its number before it became a supergroup (None: it had no other).
+    `other_chat`: the number that it got as it became a supergroup; before version 36, the one it had before.
     """
 
     chat: int
@@ -62,11 +71,16 @@ class Group:
     judges: bool = False
     hears_all: bool | None = None
     can_send: bool = True
-    old_chat: int | None = None
+    other_chat: int | None = None
 
     def has_number(self, number: int) -> bool:
-        """Whether this is its number, or was: its anonymous administrators ask under it."""
-        return number in {self.chat, self.old_chat}
+        """Whether this is a number of it, by which people name it, and its anonymous administrators ask."""
+        return number in {self.chat, self.other_chat}
+
+    @property
+    def number(self) -> int:
+        """Its number at Telegram; that of a supergroup is the lower one."""
+        return min(self.chat, self.other_chat or 0)
 
 
 async def list_groups(tx: Transaction) -> list[Group]:
@@ -102,15 +116,14 @@ async def list_left(tx: Transaction, *, since: float) -> list[Group]:
 
 
 async def find_lane(tx: Transaction, lane: Lane) -> Lane:
-    """The lane that this one is by now: that of a group changes as it becomes a supergroup.
+    """The lane that keeps what is written under this one's number, which may be the other one of a group."""
+    return replace(lane, chat=await find_chat(tx, lane.chat)) if lane.is_group else lane
 
-    What began before, such as a turn, asks this in the transaction in which it writes.
-    """
-    if not lane.is_group or lane.topic is not None:
-        return lane
-    query = select(groups.c.chat).where(groups.c.old_chat == lane.chat)
-    chat = (await tx.execute(query)).scalar_one_or_none()
-    return lane if chat is None else Lane(chat)
+
+async def find_chat(tx: Transaction, number: int) -> int:
+    """The number by which the gateway knows a chat that people name by this one."""
+    chat = await tx.execute(select(groups.c.chat).where(groups.c.other_chat == number))
+    return chat.scalar_one_or_none() or number
 
 
 async def delete_texts(tx: Transaction, chat: int) -> None:
@@ -141,37 +154,43 @@ def _is_in_chat(table: Table, chat: int) -> ColumnElement[bool]:
     return or_(table.c.lane == Lane(chat).key, table.c.lane.startswith(f"{chat}:"))
 
 
-async def move(tx: Transaction, old_chat: int, new_chat: int) -> None:
-    """Give everything of a group the number of the supergroup that it became.
+async def move(tx: Transaction, chat: int, new_chat: int) -> bool:
+    """Note that a group has become a supergroup; False if that is not known of it from now on.
 
-    Doing it twice does no harm. A group that is no supergroup has no topics, so it is one lane. What the
-    supergroup has under its number already, because somebody wrote there first, gives way, but for its notes.
+    Doing it twice does no harm. The group keeps its own number here, and with it all its rows. What somebody
+    has written first under the supergroup's number joins it; settings and rights there give way.
+
+    While a turn runs there, nothing is done: the next message to the group is refused, and says it again.
     """
-    old_lane = Lane(old_chat).key
-    new_lane = Lane(new_chat).key
-    await _move_notes(tx, old_lane, new_lane)
-    await _detach_messages(tx, old_lane)
-    # The supergroup counts its messages from the beginning, and the old ones can no longer be edited.
-    for table in (inbox, group_texts):
-        await tx.execute(update(table).where(table.c.lane == old_lane).values(message_id=None))
+    tx.changes.note_outbox(Lane(chat))
+    states = select(inbox.c.state).where(_is_in_chat(inbox, new_chat)).with_for_update()
+    is_running = "running" in (await tx.execute(states)).scalars().all()
+    known = select(groups.c.chat).where(groups.c.chat == chat, groups.c.chat != new_chat)
+    if is_running or (await tx.execute(known)).first() is None:
+        return False
+    await _detach_messages(tx, str(chat))
+    for column in _KEYS_OF_SETTINGS:
+        of_type = column.type.python_type
+        if (await tx.execute(select(column).where(column == of_type(chat)).limit(1))).first():
+            await tx.execute(delete(column.table).where(column == of_type(new_chat)))
+    highest = select(func.max(notes.c.number)).where(notes.c.lane == str(chat)).scalar_subquery()
+    renumbered = update(notes).where(notes.c.lane == str(new_chat))
+    await tx.execute(renumbered.values(lane=str(chat), number=notes.c.number + func.coalesce(highest, 0)))
     for table in _TABLES_BY_LANE:
-        await tx.execute(update(table).where(table.c.lane == old_lane).values(lane=new_lane))
-    # What runs stays with the replica that runs it, also if it dies.
-    waits = and_(inbox.c.lane == new_lane, inbox.c.state != "running")
-    await tx.execute(update(inbox).where(waits).values(share=Lane(new_chat).share))
-    tx.changes.note_inbox([Lane(new_chat).share])
-    tx.changes.note_outbox(Lane(new_chat))
-    for table in (lanes, group_speakers, instructions):
-        await _replace(tx, table.c.lane, old_lane, new_lane)
-    for column in (groups.c.chat, limits.c.person):
-        await _replace(tx, column, old_chat, new_chat)
-    await tx.execute(update(groups).where(groups.c.chat == new_chat).values(old_chat=old_chat))
-    await tx.execute(update(jobs).where(jobs.c.person == old_chat).values(person=new_chat))
-    await revisions.bump(tx, revisions.GROUPS)
-    await revisions.bump(tx, revisions.LIMITS)
-    if await _replace(tx, grants.c.number, old_chat, new_chat, grants.c.whom == "chat"):
-        await revisions.bump(tx, revisions.TOOLS)
-    await tx.execute(update(allowances).where(allowances.c.chat == old_chat).values(chat=new_chat))
+        topic = func.substr(table.c.lane, len(str(new_chat)) + 1)
+        joined: dict[str, Any] = {"lane": literal(str(chat)).concat(topic)}
+        if "message_id" in table.c:
+            joined["message_id"] = table.c.message_id + OTHER_MESSAGES
+        if table is inbox:
+            joined["share"] = Lane(chat).share
+        await tx.execute(update(table).where(_is_in_chat(table, new_chat)).values(joined))
+    tx.changes.note_inbox([Lane(chat).share])
+    for column in (limits.c.person, grants.c.number, jobs.c.person, allowances.c.chat):
+        await tx.execute(update(column.table).where(column == new_chat).values({column: chat}))
+    await tx.execute(update(groups).where(groups.c.chat == chat).values(other_chat=new_chat))
+    for kind in (revisions.GROUPS, revisions.LIMITS, revisions.TOOLS):
+        await revisions.bump(tx, kind)
+    return True
 
 
 async def _detach_messages(tx: Transaction, lane: str) -> None:
@@ -179,40 +198,8 @@ async def _detach_messages(tx: Transaction, lane: str) -> None:
 
     What is still to be shown in a message becomes a new one, once Telegram has refused to edit the old one.
     """
-    in_lane = and_(outbox.c.lane == lane, outbox.c.message_id.is_not(None))
+    in_lane = and_(outbox.c.lane == lane, outbox.c.message_id < OTHER_MESSAGES)
     changing = and_(outbox.c.state == "open", or_(outbox.c.done_at.is_not(None), outbox.c.body.is_(None)))
     settled = or_(outbox.c.state.in_(("done", "failed", "unknown")), changing)
     state = case((changing, "done"), else_=outbox.c.state)
     await tx.execute(update(outbox).where(in_lane, settled).values(message_id=None, state=state))
-
-
-async def _move_notes(tx: Transaction, old_lane: str, new_lane: str) -> None:
-    """Number the notes of the new lane after those of the old one, and join them."""
-    highest = select(func.coalesce(func.max(notes.c.number), 0)).where(notes.c.lane == old_lane)
-    offset = (await tx.execute(highest)).scalar_one()
-    in_new_lane = notes.c.lane == new_lane
-    # First to numbers that nothing has: a unique constraint is held row by row.
-    await tx.execute(update(notes).where(in_new_lane).values(number=-notes.c.number))
-    await tx.execute(update(notes).where(in_new_lane).values(number=offset - notes.c.number))
-    await tx.execute(update(notes).where(notes.c.lane == old_lane).values(lane=new_lane))
-
-
-async def _replace(
-    tx: Transaction,
-    column: Column[Any],
-    old_value: int | str,
-    new_value: int | str,
-    condition: ColumnElement[bool] | None = None,
-) -> bool:
-    """Give rows another key; those that have it already are deleted if there is a row to take their place.
-
-    False if there is none.
-    """
-    table = column.table
-    is_concerned = true() if condition is None else condition
-    has_old = (await tx.execute(select(column).where(is_concerned, column == old_value).limit(1))).first()
-    if has_old is None:
-        return False
-    await tx.execute(delete(table).where(is_concerned, column == new_value))
-    await tx.execute(update(table).where(is_concerned, column == old_value).values({column: new_value}))
-    return True

@@ -23,8 +23,7 @@ async def place(
 ) -> None:
     """Make a running item one of this shape that waits in its lane, at the place of its arrival.
 
-    `lane` None: it is a control item. `message_id` is None where nobody can edit the message: its group has
-    become a supergroup since.
+    `lane` None: it is a control item.
     """
     row: dict[str, object] = _AS_NEW | {"shape": shape, "message_id": message_id}
     if lane is not None:

@@ -20,7 +20,7 @@ groups = Table(
     Column("judges", Boolean, nullable=False, server_default=false()),  # asks whether a text is for it
     Column("hears_all", Boolean),  # NULL: it is not known whether Telegram sends it all messages
     Column("can_send", Boolean, nullable=False, server_default=true()),
-    Column("old_chat", BigInteger),  # its number before it became a supergroup; NULL: it had no other
+    Column("other_chat", BigInteger),  # of a supergroup that was none, its other number
 )
 
 # Names as the prompts of a lane give them: two people of one name are told apart, and stay so.
@@ -43,7 +43,7 @@ group_texts = Table(
     Column("name", Text, nullable=False),
     Column("text", Text, nullable=False),
     Column("written_at", Float, nullable=False),
-    Column("message_id", BigInteger),  # NULL: the group had another number then
+    Column("message_id", BigInteger),  # NULL: an earlier version moved it to a supergroup
     Index("ix_group_texts_lane", "lane", "id"),
     Index("ix_group_texts_lane_message_id", "lane", "message_id", unique=True),
     sqlite_autoincrement=True,

@@ -7,10 +7,10 @@ caller's transaction `tx`.
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import and_, delete, select, update
 
 from bot.db.portable_sql import upsert
-from bot.db.tables import grants
+from bot.db.tables import grants, groups
 from bot.db.transaction import Transaction
 
 GranteeKind = Literal["everyone", "admins", "person", "chat"]
@@ -18,7 +18,11 @@ GranteeKind = Literal["everyone", "admins", "person", "chat"]
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One grant. `number` is a person's or a chat's id; `hash` is of the one definition it holds for."""
+    """One grant.
+
+    `number` is a person's or a chat's id; `hash` is of the one definition it holds for. `supergroup`: the
+    number of a group's supergroup, by which people know it.
+    """
 
     tool: str
     whom: GranteeKind
@@ -26,15 +30,21 @@ class Grant:
     hash: str = ""
     given_by: int | None = None
     given_at: float = 0.0
+    supergroup: int | None = None
 
 
 async def list_all(tx: Transaction, tool: str | None = None) -> list[Grant]:
     """Every grant, or those of a tool."""
-    query = select(grants).order_by(grants.c.tool, grants.c.whom, grants.c.number)
+    has_supergroup = and_(groups.c.chat == grants.c.number, groups.c.other_chat < groups.c.chat)
+    query = (
+        select(grants, groups.c.other_chat)
+        .outerjoin(groups, has_supergroup)
+        .order_by(grants.c.tool, grants.c.whom, grants.c.number)
+    )
     if tool is not None:
         query = query.where(grants.c.tool == tool)
     return [
-        Grant(row.tool, row.whom, row.number, row.hash, row.given_by, row.given_at)
+        Grant(row.tool, row.whom, row.number, row.hash, row.given_by, row.given_at, row.other_chat)
         for row in await tx.execute(query)
     ]
 
@@ -42,6 +52,7 @@ async def list_all(tx: Transaction, tool: str | None = None) -> list[Grant]:
 async def give(tx: Transaction, grant: Grant) -> None:
     """Grant a tool; replaces a grant to the same grantee."""
     row = asdict(grant)
+    del row["supergroup"]
     key = ["tool", "whom", "number"]
     await tx.execute(upsert(grants).values(row).on_conflict_do_update(index_elements=key, set_=row))
 

@@ -4,9 +4,9 @@ A turn belongs to a time span by when it was received, with all its calls; a cal
 was made.
 """
 
-from sqlalchemy import ColumnElement, exists, false, or_, select
+from sqlalchemy import ColumnElement, Text, cast, exists, false, func, or_, select
 
-from bot.db.tables import model_calls, tool_calls, turns
+from bot.db.tables import groups, model_calls, tool_calls, turns
 from bot.db.usage.usage_sums import Scope
 
 OUTSIDE_TOPICS = ":0"
@@ -31,9 +31,12 @@ def build_turn_filter(scope: Scope) -> list[ColumnElement[bool]]:
 
 
 def _build_chat_filter(chat: str) -> ColumnElement[bool]:
+    number, colon, topic = chat.removesuffix(OUTSIDE_TOPICS).partition(":")
+    own_number = select(cast(groups.c.chat, Text)).where(cast(groups.c.other_chat, Text) == number)
+    lane = func.coalesce(own_number.scalar_subquery(), number).concat(colon + topic)
     if chat.endswith(OUTSIDE_TOPICS):
-        return turns.c.lane == chat.removesuffix(OUTSIDE_TOPICS)
-    return or_(turns.c.lane == chat, turns.c.lane.startswith(f"{chat}:", autoescape=True))
+        return turns.c.lane == lane
+    return or_(turns.c.lane == lane, turns.c.lane.startswith(lane.concat(":")))
 
 
 def build_calling_turn_filter(scope: Scope) -> list[ColumnElement[bool]]:

@@ -18,7 +18,7 @@ from telegram import Bot
 from telegram.error import Conflict, EndPointNotFound, Forbidden, InvalidToken, RetryAfter, TelegramError
 
 from bot.db.engine import Database
-from bot.db.people import group_texts, people
+from bot.db.people import group_texts, groups, people
 from bot.db.queues import edited_messages, incoming_updates, unplaced_items, waiting_messages
 from bot.db.queues.inbox import TURN_SHAPES
 from bot.db.queues.incoming_updates import IncomingUpdate
@@ -251,6 +251,7 @@ class UpdatePoller:
             rows = [
                 await _apply_edit(tx, row, now, hold_seconds=self._options.edit_hold_seconds) for row in rows
             ]
+            rows = [replace(row, lane=row.lane and await groups.find_lane(tx, row.lane)) for row in rows]
             await incoming_updates.store(tx, rows, now=now)
             for update in updates:
                 if update.is_edited_question and update.lane is not None and update.message_id is not None:

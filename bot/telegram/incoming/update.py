@@ -29,7 +29,7 @@ class ReadMessage:
     """A message that somebody wrote or edited.
 
     `text`: its text or caption ("": it has neither). `album`: what it came in with others (None: alone).
-    `moved_to`, `moved_from`: the other number of a group that it says has become a supergroup.
+    `other_chat`: the other number of a group that it says has become a supergroup.
     """
 
     message_id: int
@@ -38,8 +38,7 @@ class ReadMessage:
     text: str
     is_forward: bool = False
     album: str | None = None
-    moved_to: int | None = None
-    moved_from: int | None = None
+    other_chat: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +196,7 @@ def _read_message(message: Message) -> ReadMessage:
         message.text or message.caption or "",
         is_forward=message.forward_origin is not None,
         album=message.media_group_id,
-        moved_to=message.migrate_to_chat_id,
-        moved_from=message.migrate_from_chat_id,
+        other_chat=message.migrate_to_chat_id or message.migrate_from_chat_id,
     )
 
 

@@ -192,6 +192,18 @@ def find_card(harness: UpdateHarness) -> str:
     return str(harness.bot.calls_of("edit_message_text")[-1]["given"][0])
 
 
+async def test_a_supergroup_is_shown_and_found_by_its_number(harness: UpdateHarness):
+    async with harness.database.transaction() as tx:
+        await group_rows.move(tx, CHAT, CHAT - 10**12)
+    harness.groups.move(CHAT, CHAT - 10**12)
+    for number in (CHAT, CHAT - 10**12):
+        limited = await send(harness, f"/groups {number} limit 200")
+        assert limited == f"Family · {CHAT - 10**12}: 200 canvases a day."
+    [card] = await harness.send_text("/groups family", person=ADMIN)
+    assert f"/groups {CHAT - 10**12} limit" in card.text
+    assert card.buttons["Let everybody ask"] == f"group:everyone:{CHAT}"
+
+
 async def test_an_admin_sees_the_groups_and_changes_what_holds_there(harness: UpdateHarness):
     await put_group(harness, Group(-200, "Work", "asked", harness.now, hears_all=True))
     [listed] = await harness.send_text("/groups", person=ADMIN)

@@ -7,6 +7,7 @@ from bot.db.conversations.conversations import Conversation
 from bot.db.conversations.instructions import MAX_CHARACTERS, Instructions
 from bot.db.engine import Database
 from bot.db.people import groups
+from bot.db.people.groups import Group
 from bot.domain import Lane
 from tests.support.update_harness import ANNA, UpdateHarness
 
@@ -70,5 +71,10 @@ async def test_the_text_of_a_topic_comes_before_its_groups_and_both_move_with_it
         assert await instructions.find(tx, Lane(-5, 2)) == Instructions("of one", 2.0)
         assert await instructions.find(tx, Lane(-5, 3)) == Instructions("of all", 1.0, is_inherited=True)
         assert await instructions.find(tx, Lane(-50)) == Instructions()
+        await groups.put(tx, Group(-5, "Family", "in", 1.0))
+        await instructions.put(tx, Lane(-1005), "of the supergroup", person=1, now=3.0)
+        await instructions.put(tx, Lane(-1005, 4), "of its topic", person=1, now=4.0)
         await groups.move(tx, -5, -1005)
-        assert await instructions.find(tx, Lane(-1005)) == Instructions("of all", 1.0)
+        assert await instructions.find(tx, Lane(-5)) == Instructions("of all", 1.0)
+        assert await instructions.find(tx, Lane(-5, 4)) == Instructions("of its topic", 4.0)
+        assert await instructions.find(tx, Lane(-1005)) == Instructions()

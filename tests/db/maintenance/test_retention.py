@@ -417,7 +417,7 @@ async def test_a_forgotten_group_takes_the_commands_of_its_people_and_nothing_el
     database: Database,
 ):
     async with database.transaction() as tx:  # which was no supergroup yet when somebody wrote there
-        await groups.put(tx, Group(-5, "Family", "in", 1.0, old_chat=-4))
+        await groups.put(tx, Group(-5, "Family", "in", 1.0, other_chat=-4))
     chats = [("message", -5), ("edited_message", -5), ("message", -4), ("message", 7), ("message", -6)]
     for sender, (kind, chat) in enumerate(chats, start=7):
         body = json.dumps({kind: {"chat": {"id": chat}, "text": WORD}})

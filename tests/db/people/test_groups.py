@@ -1,4 +1,4 @@
-"""Groups are stored with their settings; all of a group's rows follow it to the number of a supergroup."""
+"""Groups are stored with their settings; a group keeps its number, and its rows, as a supergroup."""
 
 from dataclasses import replace
 from typing import Any
@@ -11,7 +11,7 @@ from bot.db.engine import Database
 from bot.db.people import groups
 from bot.db.people.groups import Group
 from bot.db.queues import outbox
-from bot.db.tables import grants, limits, metadata, seat_requests
+from bot.db.tables import grants, inbox, limits, metadata, seat_requests
 from bot.db.tables import outbox as outbox_table
 from bot.db.tables import turns as turns_table
 from bot.db.transaction import Transaction
@@ -67,35 +67,69 @@ async def count_rows(tx: Transaction, chat: int) -> dict[str, int]:
     return counts
 
 
-async def test_every_row_moves_to_the_supergroup(database: Database):
+async def test_every_row_of_the_supergroup_joins_those_of_the_group(database: Database):
     async with database.transaction() as tx:
-        await fill(tx, OLD)
-    async with database.transaction() as tx:
-        before = await count_rows(tx, OLD)
-        await groups.move(tx, OLD, NEW)
-        await groups.move(tx, OLD, NEW)  # Telegram says it in two messages
-        after = await count_rows(tx, NEW)
-        left = await count_rows(tx, OLD)
+        await fill(tx, NEW)
+        before = await count_rows(tx, NEW)
+        assert not await groups.move(tx, OLD, NEW)  # a group that nobody knows has nothing
+        assert await count_rows(tx, NEW) == before
+        await groups.put(tx, FAMILY)
+        assert await groups.move(tx, OLD, NEW)
+        assert await groups.move(tx, OLD, NEW)  # Telegram says it in two messages
+        after = await count_rows(tx, OLD)
+        left = await count_rows(tx, NEW)
         bumped = await revisions.read(tx, [revisions.TOOLS])
-        assert bumped == {revisions.TOOLS: 1}  # a running gateway loads the grants again
-        assert await groups.find_lane(tx, Lane(OLD)) == Lane(NEW)
-        assert await groups.find_lane(tx, Lane(OLD - 1)) == Lane(OLD - 1)
+        assert bumped == {revisions.TOOLS: 2}  # a running gateway loads the grants again
+        assert await groups.find_lane(tx, Lane(NEW, 3)) == Lane(OLD, 3)
+        assert await groups.find_lane(tx, Lane(NEW - 1)) == Lane(NEW - 1)
     assert set(before.values()) == {1}
     assert after == before
     assert set(left.values()) == {0}
+
+
+async def test_a_group_keeps_its_rows_as_it_becomes_a_supergroup(database: Database):
+    async with database.transaction() as tx:
+        await fill(tx, OLD)
+        before = await count_rows(tx, OLD)
+        await groups.move(tx, OLD, NEW)
+        assert await count_rows(tx, OLD) == before
+        [group] = await groups.list_groups(tx)
+    assert group.number == NEW
+    assert group.has_number(OLD)
+    assert group.has_number(NEW)
+
+
+async def test_nothing_of_a_supergroup_joins_its_group_while_a_turn_runs_there(database: Database):
+    async with database.transaction() as tx:
+        await groups.put(tx, FAMILY)
+        await notes.add(tx, Lane(NEW), "of a supergroup", author="Ann", person=5, now=1.0)
+        row = {"kind": "update", "shape": "text", "lane": str(NEW), "state": "running", "received_at": 1.0}
+        await tx.execute(insert(inbox).values(row))
+    async with database.transaction() as tx:
+        assert not await groups.move(tx, OLD, NEW)
+        assert await groups.list_groups(tx) == [FAMILY]
+        await tx.execute(inbox.update().values(state="done"))
+        assert await groups.move(tx, OLD, NEW)
+        assert len(await notes.list_all(tx, Lane(OLD))) == 1
 
 
 async def test_what_the_supergroup_has_already_gives_way(database: Database):
     async with database.transaction() as tx:
         for chat, title in ((OLD, "Family"), (NEW, "Family, upgraded")):
             await groups.put(tx, replace(FAMILY, chat=chat, title=title))
-            await notes.add(tx, Lane(chat), f"of {title}", author="Ann", person=5, now=1.0)
+            for number in (1, 2):
+                await notes.add(tx, Lane(chat), f"{number} of {title}", author="Ann", person=5, now=1.0)
     async with database.transaction() as tx:
         await groups.move(tx, OLD, NEW)
         stored = await groups.list_groups(tx)
-        texts = [(note.number, note.text) for note in await notes.list_all(tx, Lane(NEW))]
-    assert stored == [replace(FAMILY, chat=NEW, old_chat=OLD)]
-    assert texts == [(1, "of Family"), (2, "of Family, upgraded")]
+        texts = [(note.number, note.text) for note in await notes.list_all(tx, Lane(OLD))]
+    assert stored == [replace(FAMILY, other_chat=NEW)]
+    assert texts == [
+        (1, "1 of Family"),
+        (2, "2 of Family"),
+        (3, "1 of Family, upgraded"),
+        (4, "2 of Family, upgraded"),
+    ]
 
 
 async def store_answer(tx: Transaction, chat: int, item: int) -> int:
@@ -115,11 +149,14 @@ async def test_a_message_of_the_supergroup_is_not_taken_for_one_of_the_group_tha
         old_row = await store_answer(tx, OLD, item=1)
         # Its buttons were about to change.
         await tx.execute(outbox_table.update().where(outbox_table.c.id == old_row).values(state="open"))
+        await groups.put(tx, FAMILY)
         await groups.move(tx, OLD, NEW)
-        assert await verdicts.find_answer(tx, NEW, 41) is None
+        assert await verdicts.find_answer(tx, OLD, 41) is None
         await outbox.add_buttons(tx, old_row, (Button("Answer again", "again"),))
         new_row = await store_answer(tx, NEW, item=2)
-        answer = await verdicts.find_answer(tx, NEW, 41)
+        await groups.move(tx, OLD, NEW)
+        assert await verdicts.find_answer(tx, OLD, 41) is None
+        answer = await verdicts.find_answer(tx, OLD, groups.OTHER_MESSAGES + 41)
         due = await outbox.list_due_lanes(tx)
     assert answer is not None
     assert answer.row == new_row

@@ -16,6 +16,7 @@ from bot.db.conversations.turns import NewTurn
 from bot.db.engine import Database
 from bot.db.maintenance import retention
 from bot.db.people import groups
+from bot.db.people.groups import Group
 from bot.db.queues import (
     edited_messages,
     first_sends,
@@ -437,12 +438,15 @@ def build_question(turn: int) -> NewApprovalQuestion:
     )
 
 
-async def test_a_group_that_moved_is_served_under_its_new_number(database: Database, commits: CommitRecord):
+async def test_a_group_that_moved_is_served_with_what_came_under_its_new_number(
+    database: Database, commits: CommitRecord
+):
     async with database.transaction() as tx:
-        await add_item(tx, "new", lane="-5")
-        await add_row(tx, "new", lane="-5")
+        await groups.put(tx, Group(-5, "Family", "in", 1.0))
+        await add_item(tx, "new", lane="-1005")
+        await add_row(tx, "new", lane="-1005")
         await groups.move(tx, -5, -1005)
-    assert (commits.lanes, commits.shares) == ([Lane(-1005)], [Lane(-1005).share])
+    assert (commits.lanes, commits.shares) == ([Lane(-5)], [Lane(-5).share])
 
 
 async def test_a_lane_is_named_once_and_what_is_rolled_back_wakes_nobody(

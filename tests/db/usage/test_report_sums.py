@@ -9,6 +9,8 @@ from hypothesis import given, settings, strategies
 
 from bot.canvases import TYPED_READ_PURPOSES
 from bot.db.engine import Database, open_database
+from bot.db.people import groups
+from bot.db.people.groups import Group
 from bot.db.tables import readings
 from bot.db.tools import approvals
 from bot.db.tools.approvals import NewApprovalQuestion
@@ -158,6 +160,17 @@ async def test_a_chat_includes_its_topics(database: Database, ledger: UsageRows)
         await ledger.add_call(await ledger.add_turn(lane=lane))
     assert set(await sum_calls(database, Scope(chat="5"), "chat")) == {"5", "5:7"}
     assert set(await sum_calls(database, Scope(chat="5:7"), "chat")) == {"5:7"}
+
+
+async def test_a_group_is_found_by_each_of_its_numbers(database: Database, ledger: UsageRows):
+    async with database.transaction() as tx:
+        await groups.put(tx, Group(-5, "Family", "in", 1.0, other_chat=-1005))
+    for lane in ("-5", "-5:7", "-55"):
+        await ledger.add_call(await ledger.add_turn(lane=lane))
+    for number in ("-5", "-1005"):
+        assert set(await sum_calls(database, Scope(chat=number), "chat")) == {"-5", "-5:7"}
+        assert set(await sum_calls(database, Scope(chat=f"{number}:7"), "chat")) == {"-5:7"}
+        assert set(await sum_calls(database, Scope(chat=f"{number}:0"), "chat")) == {"-5"}
 
 
 async def test_a_turn_belongs_to_its_day_with_all_its_calls(database: Database, ledger: UsageRows):

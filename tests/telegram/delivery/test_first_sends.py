@@ -19,7 +19,9 @@ from bot.telegram.delivery.channel import ChatChannel
 from bot.telegram.delivery.rate_budget import CallRate
 from bot.telegram.delivery.sender import OwnLanes, Sender
 from tests.support.delivery_harness import ANN, ONE, DeliveryHarness
+from tests.support.group_chat import open_group
 
+GROUP = Lane(-500)
 ANSWER = (Part("the answer"),)
 
 
@@ -34,9 +36,11 @@ def can_reserve(channel: ChatChannel) -> bool:
         return first_send is not None
 
 
-async def begin_turn(harness: DeliveryHarness, sender: Sender, item: int = 1) -> ChatChannel:
+async def begin_turn(
+    harness: DeliveryHarness, sender: Sender, item: int = 1, lane: Lane = ANN
+) -> ChatChannel:
     """Begin a turn, and wait until its lane has nothing to do."""
-    channel = harness.open_channel(sender, item)
+    channel = harness.open_channel(sender, item, lane)
     channel.begin()
     while not can_reserve(channel):  # noqa: ASYNC110  # no event says so
         await asyncio.sleep(0.001)
@@ -88,15 +92,16 @@ async def test_the_parts_that_follow_keep_their_order(harness: DeliveryHarness):
 
 
 async def test_a_group_that_moved_meanwhile_is_answered_where_it_is(harness: DeliveryHarness):
-    harness.api.person(8, "Ben").send("hello")
+    harness.supergroups[GROUP.chat] = -1000000000500
+    team = open_group(harness.api, harness.api.person(7), chat=GROUP.chat, is_basic=True)
     async with harness.run_sender() as sender:
-        channel = await begin_turn(harness, sender)
+        channel = await begin_turn(harness, sender, lane=GROUP)
         with channel.reserve_send() as first_send:
-            await harness.store_answer(ANSWER, first_send, lane=Lane(8))
-        assert await harness.load_states() == ["new"]
+            await harness.store_answer(ANSWER, first_send, lane=GROUP)
+            team.group.migrate(-1000000000500)
         channel.end()
         await sender.wait_until_idle()
-    assert (harness.list_texts(7), harness.list_texts(8)) == ([], ["the answer"])
+    assert (team.texts(), harness.list_texts(-1000000000500)) == ([], ["the answer"])
 
 
 async def test_the_end_of_a_turn_without_a_word_keeps_nothing(harness: DeliveryHarness):

@@ -10,8 +10,8 @@ from bot.chat.commands.registry import COMMANDS
 from bot.chat.group_directory import GroupDirectory
 from bot.db.people.groups import Group, GroupState
 from bot.domain import Lane
+from bot.telegram.chat_numbers import ChatNumbers
 from bot.telegram.incoming.envelope import read_envelope
-from bot.turns import RunningTurns
 from tests.support.groups import BOT_ID, BOT_USERNAME, address, build_group_chat
 
 GROUP = -1001000000001
@@ -20,7 +20,7 @@ ANN = {"id": 7, "is_bot": False, "first_name": "Ann"}
 
 def build_directory(*, guest_mode: bool = True) -> GroupDirectory:
     names = [command.name for command in COMMANDS]
-    return GroupDirectory(BOT_ID, BOT_USERNAME, names, RunningTurns(), guest_mode=guest_mode)
+    return GroupDirectory(BOT_ID, BOT_USERNAME, names, ChatNumbers(), guest_mode=guest_mode)
 
 
 def build_update(**changes: Any) -> dict[str, Any]:

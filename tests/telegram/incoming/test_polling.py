@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,8 @@ from sqlalchemy import select, text, update
 from telegram import Bot
 
 from bot.db.engine import Database
+from bot.db.people import groups
+from bot.db.people.groups import Group
 from bot.db.queues.incoming_updates import IncomingUpdate
 from bot.db.tables import inbox
 from bot.errors import SettingsRefused, TelegramRefused
@@ -22,9 +25,11 @@ from bot.sim.telegram.server import BotApi, BotApiFault
 from bot.telegram.client import create_bot
 from bot.telegram.getupdates import parse_whole_updates
 from bot.telegram.incoming.backlog import BacklogLimits
+from bot.telegram.incoming.envelope import read_envelope
 from bot.telegram.incoming.poll_watch import RIVAL_CONFLICTS
 from bot.telegram.incoming.polling import PollerCallbacks, PollerOptions, UpdatePoller
-from tests.support.groups import read_private_envelope
+from tests.support.group_chat import open_group
+from tests.support.groups import build_directory, read_private_envelope
 
 CONFLICT = BotApiFault.refuse("Conflict: terminated by other getUpdates request", 409)
 
@@ -36,6 +41,7 @@ class PollerHarness:
     api: BotApi
     database: Database
     bot: Bot
+    read_envelope: Callable[[object, float], IncomingUpdate | None] = read_private_envelope
     alerts: list[str] = field(default_factory=list)
     stored_count: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -52,7 +58,7 @@ class PollerHarness:
         return UpdatePoller(
             self.bot,
             self.database,
-            PollerCallbacks(self.count_updates, self, read_private_envelope),
+            PollerCallbacks(self.count_updates, self, self.read_envelope),
             options=PollerOptions(is_replica=is_replica),
         )
 
@@ -108,6 +114,21 @@ async def test_a_malformed_update_is_kept_and_the_next_ones_arrive(harness: Poll
     async with harness.run_poller():
         await harness.wait_for_updates(2)
     assert [shape for _, shape in await harness.load_rows()] == ["other", "text"]
+
+
+async def test_a_message_is_stored_for_the_group_of_which_the_database_knows(harness: PollerHarness):
+    directory = build_directory()
+    directory.remember(Group(-1005, "Family, as it is known here", "in", 1.0))
+    async with harness.database.transaction() as tx:
+        await groups.put(tx, Group(-5, "Family", "in", 1.0, other_chat=-1005))
+    harness.read_envelope = partial(read_envelope, groups=directory)
+    team = open_group(harness.api, harness.api.person(7), chat=-1005, hears_everything=True)
+    team.ann.send("/ask@canvas_bot hi", thread=team.group)
+    async with harness.run_poller():
+        await harness.wait_for_updates(2)
+    async with harness.database.read_transaction() as tx:
+        lanes = (await tx.execute(select(inbox.c.lane).where(inbox.c.shape == "text"))).scalars().all()
+    assert lanes == ["-5"]
 
 
 async def test_failures_of_telegram_are_waited_out(harness: PollerHarness):
