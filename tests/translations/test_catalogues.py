@@ -158,3 +158,19 @@ def test_a_text_without_translation_stays_english(language: str):
     translate = load_translator(language)
     assert translate("A text that {name} made up.", name="Anna") == "A text that Anna made up."
     assert translate.plural("{count} thing", "{count} things", 1).endswith("1 thing")
+
+
+@pytest.mark.parametrize("language", catalogues.TRANSLATED)
+def test_no_translation_is_a_guess_or_stands_twice(language: str):
+    for message in list_translations(language):
+        assert not message.fuzzy
+        for translation in catalogues.get_translations(message):
+            middle = len(translation) // 2
+            assert len(translation) < 2 or translation[:middle] != translation[middle:]
+
+
+def test_french_marks_stay_on_the_line_of_their_word():
+    for message in list_translations("fr"):
+        for translation in catalogues.get_translations(message):
+            prose = re.sub(r"`[^`]*`", "", translation)
+            assert re.findall(r" [;:!?»%]|« ", prose) == []
