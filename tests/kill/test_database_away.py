@@ -50,7 +50,8 @@ async def test_work_waits_for_room_on_a_full_disk(surround: OpenEnvironment):
     await environment.wait_until_idle()
     environment.assert_all_accounted()
     await environment.gateway.wait_for_output("store.back")
-    assert count_lines(environment, "store.away") == 1
+    # A small write may fit in between: each time it is full is said once.
+    assert count_lines(environment, "store.away") == count_lines(environment, "store.back")
 
 
 async def test_a_start_where_nobody_may_write_says_what_to_do(surround: OpenEnvironment):
