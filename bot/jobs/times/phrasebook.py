@@ -15,6 +15,7 @@ from importlib.resources import files
 LANGUAGES = ("es", "fr", "pt", "ru", "zh")
 """The languages that there is a table of; the grammar itself reads English and German."""
 
+MAX_TIME_CHARS = 40  # of a time behind a text without blanks
 _UNSPACED = frozenset({"zh"})
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _NUMBERS = {
@@ -83,7 +84,8 @@ class Phrasebook:
         _, end = self._read(folded, 0)
         if end and end < len(line):
             return f"{line[:end]} {line[end:]}"
-        begin = next((at for at in range(1, len(line)) if self._read(folded, at)[1] == len(line)), 0)
+        begins = range(max(1, len(line) - MAX_TIME_CHARS), len(line))
+        begin = next((at for at in begins if self._read(folded, at)[1] == len(line)), 0)
         return f"{line[:begin]} {line[begin:]}".strip()
 
     def _read(self, text: str, begin: int) -> tuple[str, int]:
