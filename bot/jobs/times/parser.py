@@ -13,13 +13,12 @@ from itertools import chain
 from typing import TypeVar
 
 from bot.jobs.times import clock_times, dates, formatting, instants, recurrences, rrules
-from bot.jobs.times.phrasebook import LANGUAGES, Phrasebook, load_phrasebook
+from bot.jobs.times.phrasebook import LANGUAGES, MAX_PHRASE_CHARS, Phrasebook, load_phrasebook
 from bot.jobs.times.rrules import RecurrenceRule
 from bot.jobs.times.time_words import find_name_across, find_time_words
 from bot.jobs.times.zones import UnclearTime, resolve_zone
 from bot.translations.translator import translatable
 
-MAX_PHRASE_CHARS = 120  # characters of words for a time
 MAX_WORDS = 14
 _TEXT_LEAD_IN = re.compile(r"^(?:[:,\-–]\s*|(?:me\s+)?(?:to|that|dass)\s+)+", re.IGNORECASE)
 _REMIND_ME = re.compile(

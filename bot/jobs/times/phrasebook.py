@@ -15,7 +15,8 @@ from importlib.resources import files
 LANGUAGES = ("es", "fr", "pt", "ru", "zh")
 """The languages that there is a table of; the grammar itself reads English and German."""
 
-MAX_TIME_CHARS = 40  # of a time behind a text without blanks
+MAX_PHRASE_CHARS = 120  # of words for a time
+_MAX_LAST_CHARS = 40  # of a time behind a text without blanks
 _UNSPACED = frozenset({"zh"})
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _NUMBERS = {
@@ -57,13 +58,16 @@ class Phrasebook:
     lead_in: re.Pattern[str]
 
     def in_english(self, text: str) -> str | None:
-        """Say words for a time in English; None if one of them is not known."""
-        english, end = self._read(_fold(text), 0)
-        return english if end == len(_fold(text)) else None
+        """Say words for a time in English; None if one of them is not known, or they are too long for one."""
+        if len(text) > MAX_PHRASE_CHARS:
+            return None
+        folded = _fold(text)
+        english, end = self._read(folded, 0)
+        return english if end == len(folded) else None
 
     def start_in_english(self, text: str) -> str:
         """Say in English what is known at the beginning of a text."""
-        english, _ = self._read(_fold(text), 0)
+        english, _ = self._read(_fold(text[:MAX_PHRASE_CHARS]), 0)
         return english
 
     def strip_request(self, line: str) -> str:
@@ -81,10 +85,10 @@ class Phrasebook:
         if self.is_spaced or len(_fold(line)) != len(line):
             return line
         folded = _fold(line)
-        _, end = self._read(folded, 0)
+        _, end = self._read(folded[:MAX_PHRASE_CHARS], 0)
         if end and end < len(line):
             return f"{line[:end]} {line[end:]}"
-        begins = range(max(1, len(line) - MAX_TIME_CHARS), len(line))
+        begins = range(max(1, len(line) - _MAX_LAST_CHARS), len(line))
         begin = next((at for at in begins if self._read(folded, at)[1] == len(line)), 0)
         return f"{line[:begin]} {line[begin:]}".strip()
 
