@@ -89,7 +89,9 @@ class Replicas:
     async def wait_for_shares(self, number: int, count: int) -> None:
         """Wait until this replica holds so many shares."""
         process = self.processes[number]
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(
+            2 * PATIENCE
+        ):  # of which one that stands still takes half, unless it is busy
             while not self._holds(process, count):  # noqa: ASYNC110  # another process writes it
                 await asyncio.sleep(0.02)
 
