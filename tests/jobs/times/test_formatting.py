@@ -34,7 +34,7 @@ LAST = "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=8;BYMINUTE=0"
         ("ru", f"{DAY};INTERVAL=21", "раз в 21 день, в 08:00"),
         ("zh", DAY, "每天 08:00"),
         ("zh", WEEK, "每周一和周三 08:00"),
-        ("zh", MONTH, "每月第一个星期三 08:00"),
+        ("zh", MONTH, "每月第一个周三 08:00"),
         ("zh", f"{DAY};INTERVAL=2", "每 2 天 08:00"),
     ],
 )
