@@ -156,7 +156,7 @@ async def test_who_is_let_in_is_greeted_in_the_language_they_wrote_with(harness:
     [
         ("de", "Es läuft nichts.", "Hallo Anna."),
         ("es", "No hay nada en marcha.", "Hola, Anna."),
-        ("fr", "Rien n'est en cours.", "Bonjour Anna."),
+        ("fr", "Rien n’est en cours.", "Bonjour Anna."),
         ("ru", "Сейчас ничего не выполняется.", "Здравствуйте, Anna."),
         ("zh-hant", "现在没有在处理什么。", "你好，Anna。"),
     ],
