@@ -87,11 +87,9 @@ class Replicas:
         return self.server.execute(query, self.database)
 
     async def wait_for_shares(self, number: int, count: int) -> None:
-        """Wait until this replica holds so many shares."""
+        """Wait until this replica holds so many shares; those of one that stands still it gets after 12 s."""
         process = self.processes[number]
-        async with asyncio.timeout(
-            2 * PATIENCE
-        ):  # of which one that stands still takes half, unless it is busy
+        async with asyncio.timeout(2 * PATIENCE):
             while not self._holds(process, count):  # noqa: ASYNC110  # another process writes it
                 await asyncio.sleep(0.02)
 
