@@ -13,47 +13,6 @@ from tools.base import ToolContext, ToolError, tool
 
 OFFSET_PATTERN = re.compile(r"(?:utc|gmt)?\s*([+-])(\d{1,2})(?::?([0-5]\d))?", re.IGNORECASE)
 
-# Cities people ask for that no zone is named after; a zone's own city need not be listed.
-CITIES = """
-Africa/Johannesburg: Cape Town, Pretoria, Durban
-Africa/Cairo: Alexandria
-Africa/Casablanca: Rabat, Marrakesh
-America/Chicago: Houston, Dallas, Austin, San Antonio, New Orleans, Minneapolis, Nashville
-America/Denver: Salt Lake City, Albuquerque
-America/Los_Angeles: San Francisco, Seattle, San Diego, Las Vegas, Portland, San Jose
-America/Los_Angeles: Silicon Valley, LA, PST, PDT
-America/New_York: Boston, Washington, Washington DC, Miami, Atlanta, Philadelphia, Orlando, NYC, EDT
-America/Sao_Paulo: Rio de Janeiro, Brasilia, Rio
-America/Toronto: Montreal, Ottawa, Quebec
-Asia/Dubai: Abu Dhabi
-Asia/Ho_Chi_Minh: Hanoi
-Asia/Jerusalem: Tel Aviv
-Asia/Karachi: Islamabad, Lahore
-Asia/Kolkata: India, Mumbai, Delhi, New Delhi, Bangalore, Bengaluru, Chennai, Hyderabad
-Asia/Riyadh: Mecca, Jeddah
-Asia/Shanghai: Beijing, Shenzhen, Guangzhou, Chengdu
-Asia/Tokyo: Osaka, Kyoto, Sapporo
-Australia/Sydney: Canberra
-Europe/Berlin: Munich, München, Hamburg, Frankfurt, Cologne, Köln, Stuttgart, Leipzig, Dresden
-Europe/Berlin: Germany, Deutschland, CEST, MEZ, MESZ
-Europe/Brussels: Brüssel
-Europe/Copenhagen: Kopenhagen
-Europe/Istanbul: Ankara
-Europe/Kyiv: Odesa, Lviv
-Europe/Lisbon: Lissabon
-Europe/London: England, UK, Manchester, Edinburgh, Birmingham, Liverpool, Glasgow, Oxford, Cambridge
-Europe/Madrid: Barcelona, Valencia, Seville
-Europe/Moscow: Moskau, Saint Petersburg, St Petersburg
-Europe/Paris: Lyon, Marseille, Nice
-Europe/Prague: Prag
-Europe/Rome: Rom, Milan, Mailand, Naples, Florence, Venice, Turin
-Europe/Vienna: Wien, Austria, Österreich
-Europe/Warsaw: Warschau, Krakow
-Europe/Zurich: Geneva, Genf, Switzerland, Schweiz, Basel, Bern
-Pacific/Auckland: Wellington, Christchurch
-Pacific/Honolulu: Hawaii
-"""
-
 
 @tool(repeatable=True, thinking="never", timeout=5)
 async def clock(context: ToolContext, zone: str = "") -> str:
@@ -86,15 +45,15 @@ def find_zone(zone_text: str) -> tuple[str, tzinfo]:
 def find_named_zone(zone_text: str) -> str | None:
     """The IANA name of a zone by that name, or by a city; None if there is none."""
     zones = _load_zone_names()
-    requested = _normalize_name(zone_text)
-    # "Paris, France" and "Tokyo (Japan)" name the city first.
-    return zones.get(requested) or zones.get(re.split(r"[,(]", requested)[0].strip())
+    requested = normalize_name(zone_text)
+    # "Paris, France", "Tokyo (Japan)" and "上海市" name the city first.
+    return zones.get(requested) or zones.get(re.split(r"[,(]|市$", requested)[0].strip())
 
 
 def list_close_zones(zone_text: str) -> list[str]:
     """The IANA names of zones whose names, or whose cities, are spelled much like this."""
     zones = _load_zone_names()
-    close = get_close_matches(_normalize_name(zone_text), zones, n=5, cutoff=0.6)
+    close = get_close_matches(normalize_name(zone_text), zones, n=5, cutoff=0.6)
     return list(dict.fromkeys(zones[name] for name in close))
 
 
@@ -112,22 +71,26 @@ def _parse_offset(match: re.Match[str]) -> tuple[str, tzinfo]:
 
 @cache
 def _load_zone_names() -> Mapping[str, str]:
-    """Zones by normalized name: their own, its last part, and the cities above."""
+    """Zones by normalized name: their own, its last part, and the cities of both tables."""
     names = (files("tzdata") / "zones").read_text().split()
     zones = {
-        _normalize_name(name.rpartition("/")[2]): name
+        normalize_name(name.rpartition("/")[2]): name
         for name in names
         if "/" in name and not name.startswith("Etc/")
     }
-    for line in CITIES.strip().splitlines():
-        zone, _, cities = line.partition(": ")
-        zones |= {_normalize_name(city): zone for city in cities.split(", ")}
-    return zones | {_normalize_name(name): name for name in names}
+    for table in ("cldr_cities.txt", "cities.txt"):
+        for line in (files(__package__) / table).read_text("utf-8").splitlines()[1:]:
+            zone, _, cities = line.partition(": ")
+            zones |= {normalize_name(city): zone for city in cities.split(", ")}
+    return zones | {normalize_name(name): name for name in names}
 
 
-def _normalize_name(name: str) -> str:
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-    return " ".join(plain.replace("_", " ").lower().split())
+def normalize_name(name: str) -> str:
+    """Return a name without case, accents, hyphens and symbols, in any script."""
+    plain = unicodedata.normalize("NFKD", name.casefold())
+    if not plain.isascii():
+        plain = "".join(char for char in plain if char.isascii() or char.isalnum())
+    return " ".join(plain.replace("_", " ").replace("-", " ").split())
 
 
 def _format_offset(now: datetime) -> str:

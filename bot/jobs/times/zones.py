@@ -5,14 +5,18 @@ import re
 from bot.errors import CanvasgramError
 from bot.translations.translator import translatable
 from tools.base import ToolError
-from tools.builtin.clock import find_named_zone, find_zone, list_close_zones
+from tools.builtin.clock import find_named_zone, find_zone, list_close_zones, normalize_name
 
 MAX_ANSWER_CHARS = 60
 _BEFORE_CITY = re.compile(
-    r"(?:(?:i'm|i am|i live|we're|we are|ich bin|ich wohne|ich lebe|wir sind|je suis|j'habite|estoy|vivo) )?"
-    r"(?:in|at|near|bei|aus|from|à|en) ",
+    r"(?:(?:i'm|i am|i live|we're|we are|ich bin|ich wohne|ich lebe|wir sind|je suis|j'habite|estoy|vivo"
+    r"|estou|moro|(?:я )?живу|(?:я )?(?:сейчас|зараз)|я|мы|ми) )?"
+    r"(?:in|at|near|bei|aus|from|à|en|em|во?|у|из|із|з) "
+    r"|(?:estou|moro|vivo) no |(?:sono|abito|vivo) a |我?(?:现在|現在)?(?:住?在|[来來]自) ?",
     re.IGNORECASE,
 )
+_CASE_ENDINGS = tuple("аеиіыя")
+_NOMINATIVE_ENDINGS = ("", "а", "ь", "и", "я")
 _UTC_NAMES = frozenset({"UTC", "UCT", "GMT", "Zulu", "Universal", "Greenwich"})
 _OFFSET = re.compile(r"\s*(?:(?:utc|gmt)?\s*[+-]\s*\d.*|(?:est|mst)\s*)", re.IGNORECASE)
 
@@ -42,8 +46,25 @@ def find_answered_zone(text: str) -> str | None:
     """Return the zone of a city that a short message names, such as `Munich` or `ich bin in München`."""
     if len(text) > MAX_ANSWER_CHARS:
         return None
-    answer = text.replace("’", "'").strip(" .!")
-    return find_named_zone(answer) or find_named_zone(_BEFORE_CITY.sub("", answer, count=1))
+    answer = text.replace("’", "'").strip(" .!。！")
+    if zone := find_named_zone(answer):
+        return zone
+    before = _BEFORE_CITY.match(answer)
+    if before is None:
+        return None
+    city = answer[before.end() :]
+    return find_named_zone(city) or _find_declined_zone(city)
+
+
+def _find_declined_zone(city: str) -> str | None:
+    """Return the zone of the one city that has this form in Russian or Ukrainian, such as `Москве`."""
+    name = normalize_name(city)
+    if not name.endswith(_CASE_ENDINGS):
+        return None
+    stem = name[:-1]
+    forms = {stem + ending for ending in _NOMINATIVE_ENDINGS} | {re.sub("[оє]в$", "ів", stem)}
+    zones = {zone for form in forms if (zone := find_named_zone(form))}
+    return zones.pop() if len(zones) == 1 else None
 
 
 def resolve_zone(text: str) -> str:
