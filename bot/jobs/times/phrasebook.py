@@ -2,7 +2,8 @@
 
 A table of each language is in `phrases/`. A line of it has the English on the left of ` = `, and on the right
 what people say, as regular expressions between ` | `; a name in braces is filled from the section of that
-name, or is a number. Every word of a phrase must be in the table: it is not said in English otherwise.
+name, or is a number, and `{same}` is that number again. Every word of a phrase must be in the table: it is
+not said in English otherwise.
 """
 
 import re
@@ -146,60 +147,49 @@ def _fold(text: str) -> str:
 @cache
 def load_phrasebook(language: str) -> Phrasebook:
     """The phrasebook of one of LANGUAGES."""
-    table = _fold_keys((files(__package__) / "phrases" / f"{language}.txt").read_text("utf-8"))
     is_spaced = language not in _UNSPACED
     sections: dict[str, dict[str, str]] = {}
-    lines = list[tuple[str, str]]()
-    name = ""
-    for line in filter(None, (line.strip() for line in table)):
-        if line.startswith("["):
-            name = line.strip("[]")
-            sections[name] = {}
-        elif name in {"phrases", "remind me", "lead in"}:
-            english, _, said = line.partition("=")
-            lines.append((name, f"{english.strip()}={said.strip()}"))
+    rows: dict[str, list[tuple[str, str]]] = {"phrases": [], "remind me": [], "lead in": []}
+    for section, english, said in _read_table(language):
+        if section in rows:
+            rows[section].append((english, said))
         else:
-            english, _, said = line.partition("=")
-            sections[name] |= {word.strip(): english.strip() for word in said.split("|")}
+            words = {word.strip(): english for word in said.split("|")}
+            sections[section] = sections.get(section, {}) | words
     phrases = tuple(
-        phrase
-        for kind, line in lines
-        if kind == "phrases"
-        for phrase in _compile_line(line, sections, is_spaced=is_spaced)
+        Phrase(_compile(said, sections, is_spaced=is_spaced), english)
+        for english, alternatives in rows["phrases"]
+        for said in alternatives.split(" | ")
     )
-    remind_me, lead_in = (
-        _compile_start([line.partition("=")[2] for kind, line in lines if kind == wanted])
-        for wanted in ("remind me", "lead in")
-    )
-    return Phrasebook(phrases, sections, is_spaced, remind_me, lead_in)
+    [(_, remind_me)] = rows["remind me"]
+    [(_, lead_in)] = rows["lead in"]
+    return Phrasebook(phrases, sections, is_spaced, re.compile(remind_me), re.compile(lead_in))
 
 
-def _fold_keys(table: str) -> Iterator[str]:
-    """The lines of a table, folded on the right of ` = `."""
-    for line in table.splitlines():
-        if line.startswith("#"):
-            continue
-        english, sign, said = line.partition("=")
-        yield f"{english}{sign}{_fold(said)}"
+def _read_table(language: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the section, the English and what people say, folded, of each line of a table."""
+    section = ""
+    for line in (files(__package__) / "phrases" / f"{language}.txt").read_text("utf-8").splitlines():
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif not line.startswith("#"):
+            english, _, said = line.partition("=")
+            yield section, english.strip(), _fold(said).strip()
 
 
-def _compile_line(line: str, sections: dict[str, dict[str, str]], *, is_spaced: bool) -> Iterator[Phrase]:
-    english, _, alternatives = line.partition("=")
-    for said in alternatives.split(" | "):
-        pattern = _PLACEHOLDER.sub(lambda name: _build_group(name[1], sections), said.strip())
-        if is_spaced:
-            pattern = rf"(?<!\w)(?:{pattern})(?!\w)".replace(" ?", r"\s*").replace(" ", r"\s+")
-        yield Phrase(re.compile(pattern), english)
+def _compile(said: str, sections: dict[str, dict[str, str]], *, is_spaced: bool) -> re.Pattern[str]:
+    pattern = _PLACEHOLDER.sub(lambda name: _build_group(name[1], sections), said.strip())
+    if is_spaced:
+        pattern = rf"(?<!\w)(?:{pattern})(?!\w)".replace(" ?", r"\s*").replace(" ", r"\s+")
+    return re.compile(pattern)
 
 
 def _build_group(name: str, sections: dict[str, dict[str, str]]) -> str:
     """The group of a placeholder; a digit behind its name tells two of one kind apart."""
+    if name == "same":
+        return "(?P=number)"
     kind = name.rstrip("0123456789")
     choices = sorted(sections.get(kind, ()), key=len, reverse=True)
     if kind in _NUMBERS:
         choices = [_NUMBERS[kind], *choices]
     return f"(?P<{name}>{'|'.join(choices)})"
-
-
-def _compile_start(alternatives: list[str]) -> re.Pattern[str]:
-    return re.compile("|".join(alternatives) or r"(?!)")

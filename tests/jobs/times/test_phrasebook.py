@@ -100,6 +100,7 @@ def test_words_around_time_and_text_are_not_kept(line: str, text: str):
         "le premier lundi du mois à 9h réunion",
         "à 9h du matin et 21h prendre le cachet",
         "amanhã às 9 ou às 10 reunião",
+        "de 2 em 3 horas beber água",
         "через день в 9 бег",
         "завтра или послезавтра в 9 позвонить",
         "в 9:00 по Москве звонок",
