@@ -21,7 +21,7 @@ from bot.db.postgresql.sessions import ServerSession, SessionOpener
 from bot.db.retry import OutageLog, report_failures, report_success
 from bot.db.shares import ShareHold
 from bot.db.transaction import Transaction, tell_listener
-from bot.domain import CommitListener
+from bot.domain import Changes, CommitListener
 from bot.errors import ReadTooSlow, SettingsRefused, ShareLost, StoreBusy, StoreUnavailable
 
 _BEGIN_WRITING: tuple[str, ...] = ("BEGIN", "SELECT pg_current_xact_id()::text")  # 0 to 2^64
@@ -43,6 +43,16 @@ _MAX_IDLE_READERS = 4  # several parts look for changes at one moment
 _READER_TIMEOUT_SECONDS = 10.0  # that a read waits until another one has ended
 
 
+class _CommitLost(Exception):
+    """A commit has had no answer; what took place is found out."""
+
+    def __init__(self, number: str, changes: Changes, error: psycopg.Error) -> None:
+        super().__init__(number)
+        self.number = number
+        self.changes = changes
+        self.error = error
+
+
 class PostgresDatabase:
     """The open database; `open_server` builds it."""
 
@@ -61,6 +71,7 @@ class PostgresDatabase:
         self._outage_log = outage_log
         self._stop = stop
         self._was_open = False
+        self._has_lost_commit = False  # and its outcome is not known yet
         self._write_lock = asyncio.Lock()
         self._writer: ServerSession | None = None
         self._idle_readers: list[ServerSession] = []
@@ -83,7 +94,8 @@ class PostgresDatabase:
         """
         hold = shares.find_current_hold()
         with report_failures(self._outage_log), translate_errors(was_open=self._was_open):
-            async with self._write_lock:
+            async with self._settle_lost_commit(), self._write_lock:
+                self._refuse_beside_lost_commit()
                 writer = await self._open_writer()
                 try:
                     number = await self._begin_writing(writer, hold)
@@ -91,7 +103,7 @@ class PostgresDatabase:
                     yield tx
                     await self._notify_others(tx)
                     with tell_listener(self._listener, tx.changes):
-                        await self._commit(writer, number)
+                        await self._commit(writer, number, tx.changes)
                 except BaseException:
                     await self._undo(writer)
                     raise
@@ -219,15 +231,36 @@ class PostgresDatabase:
             await reader.aclose()
         return await self._readers.open()
 
-    async def _commit(self, writer: ServerSession, number: str) -> None:
+    async def _commit(self, writer: ServerSession, number: str, changes: Changes) -> None:
+        """Commit; raises _CommitLost if the answer was lost, which is settled without the lock."""
         try:
             await writer.commit()
-        except psycopg.Error:
+        except psycopg.Error as error:
             if not writer.is_closed:
                 raise
-            await self._close_writer()
-            if not await self._find_outcome(number):
-                raise
+            self._has_lost_commit = True
+            raise _CommitLost(number, changes, error) from error
+
+    @contextlib.asynccontextmanager
+    async def _settle_lost_commit(self) -> AsyncIterator[None]:
+        """Find out whether a commit whose answer was lost took place, and tell the listener again.
+
+        Whoever wants to write meanwhile is refused: to wait for as long as the server is away would hide it.
+        """
+        try:
+            yield
+        except _CommitLost as lost:
+            try:
+                with tell_listener(self._listener, lost.changes):
+                    is_committed = await self._find_outcome(lost.number)
+            finally:
+                self._has_lost_commit = False
+            if not is_committed:
+                raise lost.error from None
+
+    def _refuse_beside_lost_commit(self) -> None:
+        if self._has_lost_commit:
+            raise StoreUnavailable("the database cannot be used now: its server did not answer a commit")
 
     async def _find_outcome(self, number: str) -> bool:
         """Whether the transaction of this number was committed; a gateway waits until the server says it."""

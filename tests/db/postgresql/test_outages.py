@@ -91,6 +91,39 @@ async def test_a_commit_whose_answer_is_lost_is_neither_repeated_nor_taken_for_l
     assert await count(server_database) == 1 + is_stored
 
 
+async def test_writes_beside_a_commit_without_an_answer_are_refused_and_do_not_wait(
+    server_database: Database, server_url: str, postgresql_server: PostgresServer
+):
+    async def write() -> None:
+        async with database.transaction() as tx:
+            await tx.exec_driver_sql("INSERT INTO words VALUES ('lost')")
+            has_begun.set()
+            await is_killed.wait()
+
+    async def lose_commit() -> None:
+        with pytest.raises(StoreUnavailable):
+            await write()
+
+    async def insert_beside() -> None:
+        with pytest.raises(StoreUnavailable, match="did not answer a commit"):
+            await insert(database, "beside")
+
+    has_begun = asyncio.Event()
+    is_killed = asyncio.Event()
+    async with open_database(server_url, stop=asyncio.Event()) as database, asyncio.TaskGroup() as tasks:
+        tasks.create_task(lose_commit())
+        await has_begun.wait()
+        waiting = tasks.create_task(insert_beside())
+        await asyncio.sleep(0)
+        postgresql_server.stop(abruptly=True)
+        is_killed.set()
+        async with asyncio.timeout(30):
+            await waiting
+            await insert_beside()
+        postgresql_server.start()
+    assert await count(server_database) == 0
+
+
 async def test_a_pooler_that_shares_sessions_is_refused(server_url: str, postgresql_server: PostgresServer):
     folder = postgresql_server.folder
     async with listen(folder / "p", TransactionPooler(folder).serve) as host:
