@@ -97,7 +97,7 @@ LOOP_STEPS = 800_000  # of a plain loop that takes about the 20 ms that a parser
 THREAD_LOOPS = 15  # times as long may work in a thread take
 SLACK = 2  # times as long: a busy machine is not slow evenly
 MAX_RATIO = 8  # times the cost of a quarter of the text; linear work takes 4, quadratic work 16
-NOISE_SHARE = 0.1  # of what is allowed; less is not compared with linear work
+NOISE_SHARE = 0.25  # of what is allowed; less is harmless however it grows, as texts have a longest length
 MAX_TRIES = 12  # of each text: a neighbour may take the processor for several in a row
 
 
