@@ -245,7 +245,7 @@ class PostgresDatabase:
     async def _settle_lost_commit(self) -> AsyncIterator[None]:
         """Find out whether a commit whose answer was lost took place, and tell the listener again.
 
-        Whoever wants to write meanwhile is refused: to wait for as long as the server is away would hide it.
+        Other writes are refused meanwhile: to wait for as long as the server is away would hide it.
         """
         try:
             yield

@@ -3,6 +3,9 @@
 Functions work inside the caller's transaction `tx`.
 """
 
+import json
+from typing import Any
+
 from sqlalchemy import and_, func, insert, or_, select, update
 
 from bot.db.queues.inbox import TURN_SHAPES
@@ -58,6 +61,16 @@ async def requeue_failed(tx: Transaction, sender: int, *, error: str, since: flo
     shares = (await tx.execute(copied)).scalars().all()
     tx.changes.note_inbox(shares)
     return bool(shares)
+
+
+async def take_failed(
+    tx: Transaction, item: int, lane: Lane, sender: int, *, error: str
+) -> dict[str, Any] | None:
+    """Take, once, the body of a person's item that ended with this error; None if there is none."""
+    is_failed = and_(inbox.c.lane == lane.key, inbox.c.sender == sender, inbox.c.error == error)
+    taken = update(inbox).where(inbox.c.id == item, is_failed).values(error="done again")
+    body = (await tx.execute(taken.returning(inbox.c.body))).scalar_one_or_none()
+    return None if body is None else json.loads(body)
 
 
 async def can_answer(tx: Transaction, item: int, sender: int, *, error: str, replied_to: int) -> bool:
