@@ -14,7 +14,7 @@ from bot.db.engine import Database
 from bot.db.queues import inbox, jobs, outbox, requeued_items
 from bot.db.queues.item_bodies import QueuedTexts, ReminderWish
 from bot.db.transaction import Transaction
-from bot.domain import InboxItem, Lane, Part
+from bot.domain import Button, InboxItem, Lane, Part
 from bot.jobs.snooze import build_snooze_buttons
 from bot.jobs.times.formatting import format_duration, format_time
 from bot.jobs.times.next_run import LATE_SECONDS
@@ -29,6 +29,13 @@ GROUP_ZONE_QUESTION = translatable(
     "In which time zone are you? Tell me a city in our private chat, such as `/zone Berlin`, and I'll set "
     "this reminder here."
 )
+
+TIME_LANGUAGES = translatable(
+    "I know times in English, German, Spanish, French, Portuguese, Russian and Chinese. Tap the button to "
+    "have me work out any other."
+)
+TIME_UNREAD = "its time was not read"
+"""Of a /remind that the model may read instead."""
 
 
 class ReminderRunner:
@@ -89,13 +96,18 @@ class ReminderRunner:
                 await self._reply(tx, item, owner.lane, confirmation)
         except ZoneUnknown:
             question = GROUP_ZONE_QUESTION if lane.is_group else ZONE_QUESTION
-            await self._refuse(item, lane, translate(question), error=ZONE_NEEDED)
+            await self._refuse(item, lane, build_hint(translate(question)), error=ZONE_NEEDED)
         except UnclearTime as error:
-            await self._refuse(item, lane, error.explain(translate))
+            if not error.has_unknown_words:
+                await self._refuse(item, lane, build_hint(error.explain(translate)))
+                return
+            reason = f"{error.explain(translate)}\n\n{translate(TIME_LANGUAGES)}"
+            button = Button(translate("Work it out"), f"remind:{item.id}")
+            await self._refuse(item, lane, build_hint(reason, (button,)), error=TIME_UNREAD)
 
-    async def _refuse(self, item: InboxItem, lane: Lane, reason: str, error: str | None = None) -> None:
+    async def _refuse(self, item: InboxItem, lane: Lane, reply: Part, error: str | None = None) -> None:
         async with self._database.transaction() as tx:
-            await self._reply(tx, item, lane, build_hint(reason))
+            await self._reply(tx, item, lane, reply)
             if error is not None:
                 await requeued_items.store_error(tx, item.id, error)
 

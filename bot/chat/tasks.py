@@ -19,6 +19,7 @@ from bot.db.queues.item_bodies import QueuedTexts
 from bot.db.queues.jobs import Job
 from bot.db.queues.parked_items import EndedTurn
 from bot.domain import TASKS_PRIORITY, Attachment, InboxItem, Lane
+from bot.jobs.schedule_tool import LINE_START
 from bot.telegram.incoming.group_address import MAX_SPEAKER_CHARS, NAMELESS
 from bot.telegram.incoming.update import to_plain_name
 from bot.turns import TurnRequest
@@ -69,6 +70,7 @@ class TaskRunner:
             is_continuation=queued.continues,
             translate=self._access.get_translator(person),
             speaker=await self._find_speaker(queued, item.lane),
+            own_words=queued.texts[0] if item.job is None and queued.texts[0].startswith(LINE_START) else "",
         )
         if item.job is None:
             await self._turns.run(request)

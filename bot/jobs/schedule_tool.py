@@ -23,7 +23,11 @@ OTHER_ZONE_TEXT = (
 REMINDER_QUESTION = translatable("Shall I remind you?")
 TASK_QUESTION = translatable("Shall I do this then?")
 DELETE_QUESTION = translatable("Shall I delete this?")
+LINE_START = "/remind "
+"""Begins a person's own words that nobody else than the model can read a time in."""
+
 MAX_NUMBER = 10**18  # a larger one does not fit into a column of SQLite
+LOST_NUMBER = "The person wrote {numbers}: keep each number, in when or in text."
 CONFIRMATION_SHOWN = (
     "The person was shown this with an Undo button; do not repeat it, confirm in a few words."
 )
@@ -53,6 +57,8 @@ class ChatSchedules:
         self._own_words = own_words
 
     async def add(self, when: str, text: str, *, task: bool) -> str:
+        if lost := self._list_lost_numbers(when, text):
+            raise ToolError(LOST_NUMBER.format(numbers=" and ".join(map(str, lost))))
         try:
             schedule = await self._parse_when(when)
             async with self._user_jobs.database.transaction() as tx:
@@ -83,6 +89,8 @@ class ChatSchedules:
             )
         except UnclearTime:
             return CallPreview(question, f"{text}\n{when}")
+        if self._list_lost_numbers(when, text):
+            return CallPreview(question, "", is_own_wish=True)  # it is refused when it runs
         is_own_wish = not arguments.get("task") and await self._is_own_wish(schedule, text)
         return CallPreview(question, f"{text}\n{format_schedule(self._translate, schedule)}", is_own_wish)
 
@@ -98,6 +106,12 @@ class ChatSchedules:
         except UnclearTime:
             return False
         return own_schedule == schedule
+
+    def _list_lost_numbers(self, when: str, text: str) -> list[int]:
+        """The numbers of a line that was given to the model to read, as far as its call has them not."""
+        if not self._own_words.startswith(LINE_START):
+            return []
+        return sorted(_find_numbers(self._own_words) - _find_numbers(f"{when} {text}") - {0})
 
     async def list(self) -> str:
         async with self._user_jobs.database.read_transaction() as tx:
@@ -137,3 +151,7 @@ class ChatSchedules:
         elif known_zone != zone:
             raise UnclearTime(OTHER_ZONE_TEXT, zone=known_zone)
         return await self._user_jobs.parse_when(person, time_text, self._translate.language, self._said_at)
+
+
+def _find_numbers(text: str) -> set[int]:
+    return {int(digits) for digits in re.findall(r"\d+", text)}

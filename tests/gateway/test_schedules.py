@@ -83,6 +83,10 @@ def has_said(gateway: GatewayHarness, text: str, chat: int = ADMIN) -> bool:
     return any(text in sent for sent in gateway.texts(chat))
 
 
+def has_sent(gateway: GatewayHarness, text: str) -> bool:
+    return text in gateway.texts()
+
+
 def messages_starting_with(gateway: GatewayHarness, text: str) -> list[ChatMessage]:
     return [message for message in gateway.api.chat(ADMIN).bot_messages if message.text.startswith(text)]
 
@@ -390,3 +394,21 @@ async def test_after_text_from_outside_a_reminder_is_asked_about_in_words_unless
         assert asked_at + 1200 in await load_due_times(gateway, gateway.ann.id)
         gateway.ann.send('@@tool:remember {"note": "Anna is vegan"}@@@@say:Noted.@@')
         await gateway.api.wait_until(lambda: has_said(gateway, "Shall I remember this?\nAnna is vegan"))
+
+
+async def test_a_line_in_another_language_is_read_by_the_model_which_must_keep_its_numbers(tmp_path: Path):
+    async with running_gateway(tmp_path, time_zone="Europe/Berlin") as gateway:
+        for when, said in (("tomorrow at 10", "Once."), ("tomorrow at 9", "Twice.")):
+            call = f'@@tool:schedule {{"when": "{when}", "text": "chiamare Anna"}}@@@@say:{said}@@'
+            gateway.ann.send(f"/remind domani alle 9 {call}")
+            await gateway.api.wait_until(partial(has_said, gateway, "work out any other"))
+            refusal = gateway.api.chat(ADMIN).bot_messages[-1]
+            gateway.ann.tap(refusal, "Work it out")
+            await gateway.api.wait_until(partial(has_sent, gateway, said))
+            assert refusal.text.startswith("You asked: /remind domani alle 9")
+            assert not refusal.buttons
+        assert [result.partition(".")[0] for result in tool_results(gateway)] == [
+            "The person wrote 9: keep each number, in when or in text",
+            "Scheduled",
+        ]
+        assert len(messages_starting_with(gateway, "⏰ I'll remind you: chiamare Anna")) == 1

@@ -10,6 +10,7 @@ from bot.jobs.schedule_tool import ChatSchedules
 from bot.jobs.times import rrules
 from bot.jobs.user_jobs import JobLimits, JobOwner, UserJobs
 from bot.translations.translator import load_translator
+from tools.base import ToolError
 
 ANN = 7
 ZONE = "Europe/Berlin"
@@ -60,3 +61,16 @@ async def test_what_a_person_asks_for_themselves_in_one_piece_needs_no_question(
     assert (await schedules.preview({"when": when, "text": text})).is_own_wish == is_own
     task = await schedules.preview({"when": when, "text": text, "task": True})
     assert not task.is_own_wish, "a task may do more than its words say"
+
+
+async def test_a_call_for_a_line_that_only_the_model_reads_asks_unless_it_lost_a_number_and_is_refused(
+    database: Database,
+):
+    schedules = open_schedules(database, "/remind chiamare Anna domani alle 17:30 al 555 0100")
+    kept = {"when": "tomorrow at 17:30", "text": "chiamare Anna al 555 0100"}
+    assert not (await schedules.preview(kept)).is_own_wish
+    assert "Tue 24 Nov 2026, 17:30" in await schedules.add(kept["when"], kept["text"], task=False)
+    lost = {"when": "tomorrow at 5:30 pm", "text": "chiamare Anna"}
+    assert (await schedules.preview(lost)).is_own_wish
+    with pytest.raises(ToolError, match="wrote 17 and 100 and 555"):
+        await schedules.add(lost["when"], lost["text"], task=False)

@@ -229,6 +229,7 @@ BUTTONS = (
     ButtonKind("instructions", instructions.handle_button, concerns_others=True),
     ButtonKind("forget", forget.handle_forget_button, concerns_others=True),
     ButtonKind("job", job_cards.handle_job_button, concerns_others=True),
+    ButtonKind("remind", _with_number(jobs.handle_remind_button)),
     ButtonKind("zone", jobs.handle_zone_button),
     ButtonKind("snooze", snooze.handle_snooze_button, concerns_others=True),
     ButtonKind("usage", ReadOnlyAction(usage.handle_summary_button)),

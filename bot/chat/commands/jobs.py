@@ -7,10 +7,13 @@ from bot.chat.actions import (
     expire_button,
     reply_hint,
 )
+from bot.chat.commands.conversation import queue_task
+from bot.chat.reminders import TIME_UNREAD
 from bot.db.queues import inbox, requeued_items
 from bot.db.queues.item_bodies import ReminderWish
 from bot.db.transaction import Transaction
 from bot.domain import Button, Part
+from bot.jobs.schedule_tool import LINE_START
 from bot.jobs.times import zones
 from bot.jobs.times.formatting import format_near_time, format_zone
 from bot.jobs.times.rrules import load_zone, to_local_time
@@ -40,6 +43,17 @@ async def handle_remind(context: ActionContext) -> ActionResult:
         context.tx, kind="reminder", lane=context.lane, sender=context.person, body=body, now=context.now
     )
     return ActionResult()
+
+
+async def handle_remind_button(context: ActionContext, item: int) -> ActionResult:
+    """The button below a time that was not read: the model reads the line, as its sender wrote it."""
+    body = await requeued_items.take_failed(context.tx, item, context.lane, context.person, error=TIME_UNREAD)
+    if body is None:
+        return expire_button(context)
+    line = LINE_START + ReminderWish.parse(body).words
+    await queue_task(context, (line,))
+    text = context.translate("You asked: {question}", question=line)
+    return ActionResult(replacement=Part(text))
 
 
 async def handle_zone(context: ActionContext) -> ActionResult:

@@ -357,6 +357,7 @@ def _refuse_time_words(text: str, time_words: list[str], words_across: str) -> N
 def _build_partly_understood(time_words: list[str], rest: list[str]) -> UnclearTime:
     return UnclearTime(
         PARTLY_UNDERSTOOD,
+        has_unknown_words=True,
         when=" ".join(time_words),
         rest=" ".join(rest)[:40],
     )

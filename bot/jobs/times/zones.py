@@ -26,15 +26,19 @@ class UnclearTime(CanvasgramError):
 
     `text` is translatable, with words to copy in backticks; a value of its placeholders that is a function
     translates itself. `has_reason`: it is known what is wrong; else the words are just no words for a time.
+    `has_unknown_words`: they may be words for a time in a language that is not read.
     """
 
-    def __init__(self, text: str, /, *, has_reason: bool = True, **values: object) -> None:
+    def __init__(
+        self, text: str, /, *, has_reason: bool = True, has_unknown_words: bool = False, **values: object
+    ) -> None:
         unquoted = {  # a person's own backticks would copy something else
             name: value.replace("`", "'") if isinstance(value, str) else value
             for name, value in values.items()
         }
         super().__init__(text, **unquoted)
         self.has_reason = has_reason
+        self.has_unknown_words = has_unknown_words or not has_reason
 
 
 def is_utc(zone: str) -> bool:
