@@ -27,6 +27,7 @@ from bot.turns.endpoints import (
     hash_host,
 )
 from bot.turns.handle import TurnHandle
+from bot.turns.history_search import find_texts, load_exchange
 from bot.turns.runner import RequestCompleter, TurnRunner
 from bot.turns.running_turns import RunningTurns
 from bot.turns.tool_questions import ToolQuestions
@@ -56,7 +57,9 @@ __all__ = [
     "can_send_to",
     "compute_token_ratio",
     "estimate_fixed_tokens",
+    "find_texts",
     "format_consent_data",
     "hash_host",
+    "load_exchange",
     "render_window",
 ]

@@ -1,28 +1,43 @@
-"""Search in a chat's conversation, for tools: the newest messages and documents, ranked by words.
+"""Search in all that was said in a chat, also before /new: the newest texts, ranked by words.
 
 Plain rows, ranked when asked: an index of SQLite's own (FTS5) would double what is stored, knows English
-endings only, and finds no Chinese word of two characters; a conversation is small enough to be read in some
+endings only, and finds no Chinese word of two characters; a chat is small enough to be read in some
 hundredths of a second.
 """
 
 import itertools
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 
 from bot.agent import text_search
+from bot.agent.periods import find_day_span
+from bot.agent.prompt import strip_data
 from bot.db.conversations import calls, search
-from bot.db.conversations.search import HistoryText
+from bot.db.conversations.search import HistoryText, SearchedPeriod
 from bot.db.engine import Database
+from bot.db.transaction import Transaction
 from bot.domain import Lane
+from bot.turns.said_before import strip_block
+from bot.turns.turn_request import strip_stamp
 from tools.base import Passage
 from tools.builtin.look_back import look_back
 from tools.threads import run_in_thread
 
 MAX_CHARS = 3_000_000  # characters that are searched
+ZONE_SECONDS = 14 * 3600  # a day may have begun so much earlier where the person is, or end so much later
+
+
+@dataclass(frozen=True, slots=True)
+class FoundText:
+    """A text of the chat, and the passage of it that matches."""
+
+    text: HistoryText
+    passage: str
 
 
 class HistorySearch:
-    """The history of one lane's current conversation."""
+    """The history of one lane."""
 
     def __init__(self, database: Database, lane: Lane) -> None:
         self._database = database
@@ -31,17 +46,33 @@ class HistorySearch:
     async def find(self, words: str) -> list[Passage]:
         """The few passages that match these words best, the best first."""
         async with self._database.long_read_transaction() as tx:
-            documents = await search.load_documents(tx, self._lane)
-            messages = await search.load_messages(tx, self._lane, excluded_tool=look_back.name)
-        texts = select_newest([*documents, *messages])
-        # Ranking takes too long for the event loop, and ends by itself.
-        matches = await run_in_thread(text_search.find_passages, words, [text.text for text in texts])
-        return [_to_passage(texts[match.text_index], match.passage) for match in matches]
+            found = await find_texts(tx, self._lane, words, datetime.now(UTC).date())
+        return [_to_passage(match.text, match.passage) for match in found]
 
     async def result(self, number: int) -> str | None:
         """A tool result of this conversation that was cut, as far as it is stored."""
         async with self._database.read_transaction() as tx:
             return await calls.load_whole_result(tx, self._lane, number)
+
+
+async def find_texts(
+    tx: Transaction, lane: Lane, words: str, today: date, *, for_people: bool = False
+) -> list[FoundText]:
+    """The few passages of a lane that match these words best; of the days that the words name, if any do.
+
+    `for_people`: without results of tools, and as they were written.
+    """
+    if span := find_day_span(words, today):
+        start, end = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (span.start, span.end))
+        period = SearchedPeriod(start.timestamp() - ZONE_SECONDS, end.timestamp() + ZONE_SECONDS)
+        if found := await _rank_texts(tx, lane, span.rest, period, for_people=for_people):
+            return found
+    return await _rank_texts(tx, lane, words, None, for_people=for_people)
+
+
+async def load_exchange(tx: Transaction, lane: Lane, turn: int) -> list[HistoryText]:
+    """What was asked and answered in a turn, as it was written; empty where nothing of it may be found."""
+    return [_to_written(text) for text in await search.load_exchange(tx, lane, turn)]
 
 
 def select_newest(texts: Sequence[HistoryText], max_chars: int = MAX_CHARS) -> list[HistoryText]:
@@ -51,6 +82,26 @@ def select_newest(texts: Sequence[HistoryText], max_chars: int = MAX_CHARS) -> l
     return [text for text, total in zip(newest_first, totals, strict=True) if total <= max_chars]
 
 
+async def _rank_texts(
+    tx: Transaction, lane: Lane, words: str, period: SearchedPeriod | None, *, for_people: bool
+) -> list[FoundText]:
+    documents = await search.load_documents(tx, lane, period)
+    excluded_tool = None if for_people else look_back.name
+    messages = await search.load_messages(tx, lane, period, excluded_tool=excluded_tool)
+    # What was read along in a group may not be kept longer than a day.
+    messages = [replace(message, text=strip_block(message.text)) for message in messages]
+    if for_people:
+        messages = [_to_written(message) for message in messages]
+    texts = select_newest([*documents, *messages])
+    # Ranking takes too long for the event loop, and ends by itself.
+    matches = await run_in_thread(text_search.find_passages, words, [text.text for text in texts])
+    return [FoundText(texts[match.text_index], match.passage) for match in matches]
+
+
+def _to_written(message: HistoryText) -> HistoryText:
+    return replace(message, text=strip_stamp(strip_data(message.text).strip()))
+
+
 def _to_passage(text: HistoryText, passage: str) -> Passage:
-    date = datetime.fromtimestamp(text.made_at, UTC).date()
-    return Passage(text.source, date, passage)
+    day = datetime.fromtimestamp(text.made_at, UTC).date()
+    return Passage(text.source, day, passage)

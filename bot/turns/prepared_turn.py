@@ -63,6 +63,11 @@ class PreparedTurn:
         return conversation.cut is not None and not conversation.told_cut and not conversation.is_over
 
     @property
+    def needs_search_notice(self) -> bool:
+        """Whether the chat has not been notified yet that its earlier conversations are searched."""
+        return self.conversation.searchable_from is not None and not self.request.lane.is_guest
+
+    @property
     def stored_messages(self) -> tuple[Message, ...]:
         """All messages of the turn that are stored, but the user's."""
         return self.plan.stored_turn.agent_messages if self.plan.stored_turn is not None else ()

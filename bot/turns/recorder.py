@@ -34,6 +34,9 @@ CUT_NOTICE = translatable(
     "Our conversation is longer than I can read at once. I no longer see the beginning, but I can look "
     "things up. /new starts fresh."
 )
+SEARCH_NOTICE = translatable(
+    "New: I can look up what we talked about before /new. If you don't want that, have me forget this chat."
+)
 CONTINUE_PREFIX = "more:"
 """The callback data of a Continue button: this, and the id of the turn whose answer is to continue."""
 
@@ -305,6 +308,10 @@ class TurnRecorder:
         if self._turn.needs_cut_notice:
             parts = (*parts, Part(self._translate(CUT_NOTICE), silent=True))
             await conversations.mark_cut_told(tx, request.lane)
+        if self._turn.needs_search_notice:
+            forget = Button(self._translate("Forget this chat…"), "forget:ask")
+            parts = (*parts, Part(self._translate(SEARCH_NOTICE), buttons=((forget,),), silent=True))
+            await conversations.mark_search_told(tx, request.lane)
         messages = AnswerMessages(
             turn=self._turn.id,
             item=request.items[0].id,

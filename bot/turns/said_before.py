@@ -37,6 +37,13 @@ async def load_earlier_block(tx: Transaction, request: TurnRequest) -> str:
     return first_text[: first_text.index(DATA_END) + len(DATA_END)]
 
 
+def strip_block(text: str) -> str:
+    """A user's message without what others had said to each other before it."""
+    if not text.startswith(f"[data: {LABEL}]\n"):
+        return text
+    return text.partition(DATA_END)[2].lstrip("\n")
+
+
 def build_block(texts: Sequence[StoredText], zone: tzinfo) -> str:
     """Build the block of these texts, each with its sender and time, without the oldest if it is too long."""
     lines = [_format_line(text, zone) for text in texts]

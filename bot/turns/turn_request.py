@@ -17,7 +17,7 @@ from bot.turns.thought_costs import ThoughtCosts
 
 STAMP_SECONDS = 1800  # a message that comes so long after the one before it says when it was written
 
-_STAMP = re.compile(r"\[\w{3} \d{4}-\d\d-\d\d \d\d:\d\d \S+\] ")
+_STAMP = re.compile(r"\A\[\w{3} \d{4}-\d\d-\d\d \d\d:\d\d \S+\] ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +139,11 @@ class PreflightResult:
 def may_need_stamp(request: TurnRequest, last_message_at: float, now: float) -> bool:
     """Whether one of the texts may say when it was written."""
     return max(request.sent_at, default=now) - last_message_at >= STAMP_SECONDS
+
+
+def strip_stamp(text: str) -> str:
+    """A user's message without when it was written."""
+    return _STAMP.sub("", text, count=1)
 
 
 def build_user_messages(

@@ -1,4 +1,4 @@
-"""A conversation is searched: its dropped messages, tool results and documents, and no other conversation."""
+"""A chat is searched: messages, tool results and documents of all its conversations, and no other chat."""
 
 import json
 import time
@@ -12,9 +12,11 @@ from bot.bench.harness.prose import write_prose
 from bot.db.conversations import search
 from bot.db.conversations.search import HistoryText
 from bot.db.engine import Database
+from bot.db.people.group_texts import StoredText
 from bot.db.tables import attachments, lanes, messages, turns
 from bot.domain import Lane
 from bot.turns.history_search import HistorySearch, select_newest
+from bot.turns.said_before import build_block
 from tests.support.gateway import GatewayHarness, running_gateway
 from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, make_call, make_reply
 from tools.base import tool
@@ -82,7 +84,7 @@ async def test_results_of_tools_are_found_but_not_those_of_look_back(
     assert [source for source, _ in await find(database, "ferry leaves")] == ["result of fetch_page"]
 
 
-async def test_another_chat_a_new_conversation_and_a_replaced_turn_are_not_searched(
+async def test_another_chat_and_a_replaced_turn_are_not_searched_but_an_earlier_conversation_is(
     harness: TurnHarness, database: Database
 ):
     await talk(harness, "My locker code is 4711.")
@@ -95,7 +97,36 @@ async def test_another_chat_a_new_conversation_and_a_replaced_turn_are_not_searc
     async with database.transaction() as tx:
         await tx.execute(update(turns).values(state="ended"))
         await tx.execute(update(lanes).values(conversation=2))
-    assert await find(database, "locker") == []
+    assert len(await find(database, "locker")) == 2
+    async with database.transaction() as tx:
+        await tx.execute(update(lanes).values(searchable_from=2))
+    assert await find(database, "locker") == [], "the chat has not been told yet"
+
+
+async def test_days_that_the_words_name_narrow_the_search_unless_nothing_is_there(
+    harness: TurnHarness, database: Database
+):
+    await talk(harness, "The plumber is called Rossi.")
+    async with database.transaction() as tx:
+        await tx.execute(update(messages).values(made_at=datetime(2026, 5, 9, tzinfo=UTC).timestamp()))
+    await talk(harness, "The plumber is called Weber now.")
+
+    async def find_names(words: str) -> set[str]:
+        return {text.split()[-1] for source, text in await find(database, words) if source == "the user"}
+
+    assert await find_names(datetime.now(UTC).strftime("plumber %B %Y")) == {"now."}
+    assert await find_names("plumber May 2026") == {"Rossi."}
+    assert await find_names("plumber May 2019") == {"Rossi.", "now."}
+
+
+async def test_what_was_read_along_in_a_group_is_not_found(harness: TurnHarness, database: Database):
+    await talk(harness, "Which plumber?")
+    block = build_block([StoredText(1, "Ben", "The plumber is a secret.", 1_800_000_000.0)], UTC)
+    async with database.transaction() as tx:
+        is_question = messages.c.role == "user"
+        await tx.execute(update(messages).where(is_question).values(text=f"{block}\nAnn: Which plumber?"))
+    assert ("the user", "Ann: Which plumber?") in await find(database, "plumber")
+    assert await find(database, "secret") == []
 
 
 async def test_a_turn_that_runs_is_not_found_but_its_document_is(harness: TurnHarness, database: Database):
@@ -142,7 +173,7 @@ async def test_what_is_read_is_bounded(
 
 
 def test_of_too_much_the_newest_is_kept():
-    texts = [HistoryText("you", moment, "x" * 40) for moment in (1.0, 3.0, 2.0)]
+    texts = [HistoryText(1, "you", moment, "x" * 40) for moment in (1.0, 3.0, 2.0)]
     assert [text.made_at for text in select_newest(texts, 80)] == [3.0, 2.0]
 
 
@@ -174,6 +205,7 @@ async def test_what_has_left_the_prompt_is_found_through_the_whole_gateway(tmp_p
         assert f"{time.strftime('%Y-%m-%d', time.gmtime())}, the user: " in last
         assert "My locker code is 4711." in last
         gateway.ann.send("/new")
-        await say(gateway, look, "Gone.")
-        assert "4711" not in json.dumps(gateway.endpoint.requests[-1].body["messages"])
-        assert "Nothing earlier" in json.dumps(gateway.endpoint.requests[-1].body["messages"])
+        await say(gateway, look, "Found again.")
+        first, last = (json.dumps(request.body["messages"]) for request in gateway.endpoint.requests[-2:])
+        assert "4711" not in first
+        assert "My locker code is 4711." in last

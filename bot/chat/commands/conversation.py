@@ -52,7 +52,10 @@ async def _start_conversation(context: ActionContext) -> ActionResult:
     await context.deps.turns.approvals.stop_turns(context.tx, parked_turns, now=context.now)
     await conversations.start_new(context.tx, context.lane)
     return reply_text(
-        context.translate("New conversation. I no longer see what was said before; your notes are kept.")
+        context.translate(
+            "New conversation. What was said before no longer counts, but I can look it up. "
+            "Your notes are kept."
+        )
     )
 
 

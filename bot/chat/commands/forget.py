@@ -58,6 +58,8 @@ async def handle_forget_button(context: ActionContext) -> ActionResult:
     """A button of the question."""
     if not context.moderates:
         return ActionResult(toast=context.translate(FORGET_REFUSAL))
+    if context.args == "ask":
+        return await handle_forget(context)
     if context.args == "no":
         return ActionResult(
             toast=context.translate("Nothing is deleted."),

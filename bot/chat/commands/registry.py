@@ -20,6 +20,7 @@ from bot.chat.commands import (
     approvals,
     consent,
     conversation,
+    find,
     forget,
     grants,
     group_cards,
@@ -274,6 +275,14 @@ COMMANDS = (
         CHAT,
         needs_fallback=True,
         example=translatable("/deep compare these two contracts"),
+    ),
+    Command(
+        "find",
+        translatable("look up what was said in this chat"),
+        ReadOnlyAction(find.handle_find),
+        CHAT,
+        in_groups=True,
+        example=translatable("/find plumber in May"),
     ),
     Command(
         "notes",

@@ -42,7 +42,7 @@ class Conversation:
     `told_cut`: the chat was notified of the cut. `summary` is of the turns that have left; `summary_ahead`
     is of those that leave next, up to turn `summary_upto`; `is_summary_outside` and
     `is_summary_ahead_outside`: text of strangers was in the prompt it was made of. `is_over`: a later
-    conversation has begun.
+    conversation has begun. `searchable_from`: the first conversation that may be searched; None: all.
     """
 
     number: int = 1
@@ -59,6 +59,7 @@ class Conversation:
     is_summary_ahead_outside: bool = False
     tools: tuple[str, ...] | None = None
     is_over: bool = False
+    searchable_from: int | None = None
 
 
 async def find(tx: Transaction, lane: Lane) -> Conversation:
@@ -80,6 +81,7 @@ async def find(tx: Transaction, lane: Lane) -> Conversation:
         is_summary_outside=row.summary_outside,
         is_summary_ahead_outside=row.summary_ahead_outside,
         tools=None if row.tools is None else tuple(json.loads(row.tools)),
+        searchable_from=row.searchable_from,
     )
 
 
@@ -133,6 +135,11 @@ async def set_back(tx: Transaction, lane: Lane, conversation: Conversation, kept
 async def mark_cut_told(tx: Transaction, lane: Lane) -> None:
     """Store that the chat was notified that something has left the prompt: once in a conversation."""
     await tx.execute(update(lanes).where(lanes.c.lane == lane.key).values(told_cut=True))
+
+
+async def mark_search_told(tx: Transaction, lane: Lane) -> None:
+    """Store that the chat was notified that its earlier conversations are searched: from now on they are."""
+    await tx.execute(update(lanes).where(lanes.c.lane == lane.key).values(searchable_from=None))
 
 
 async def store_summary_ahead(

@@ -29,6 +29,8 @@ lanes = Table(
     Column("tools", Text),  # JSON: names its prompt offers, fixed between cuts; NULL: not begun
     # A host and what may go to that endpoint (text notes files images, no, or asked); NULL: not asked.
     Column("consent", Text),
+    # The first conversation that may be searched; NULL: all, for the chat knows that they are.
+    Column("searchable_from", Integer),
     # Of this conversation; a /new clears them.
     Column("cut", Id),  # the newest turn that has left the prompt
     Column("shortened", Id),  # the newest turn whose tool results are short and whose images are left out

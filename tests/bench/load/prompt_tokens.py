@@ -26,7 +26,7 @@ from tools.base import Tool
 from tools.registry import discover
 
 TOOL_COUNT = 10
-MAX_FIRST_PROMPT_TOKENS = 850
+MAX_FIRST_PROMPT_TOKENS = 860
 MAX_PREFILL_THOUSANDS = 18
 MAX_PROMPT_TOKENS: int = Settings.model_fields["prompt_budget"].default
 
