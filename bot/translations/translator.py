@@ -18,6 +18,7 @@ LANGUAGES: Final[Mapping[str, str]] = {
     "de": "Deutsch",
     "es": "Español",
     "fr": "Français",
+    "pt": "Português",
     "ru": "Русский",
     "zh": "中文",
 }

@@ -62,10 +62,10 @@ async def test_menus_are_set_for_everybody_and_for_each_admin():
         assert [command["command"] for command in api.commands][-3:] == ["invite", "people", "tools"]
         await client.reset_menu(ANN)
         menu_calls = [call for call in api.calls if call.method.endswith("MyCommands")]
-        assert [call.method for call in menu_calls] == ["setMyCommands"] * 13 + ["deleteMyCommands"]
+        assert [call.method for call in menu_calls] == ["setMyCommands"] * 15 + ["deleteMyCommands"]
         codes = [call.params.get("language_code") for call in menu_calls]
         assert codes == [
-            *(code for code in (None, "de", "es", "fr", "ru", "zh") for _ in range(2)),
+            *(code for code in (None, "de", "es", "fr", "pt", "ru", "zh") for _ in range(2)),
             None,
             None,
         ]

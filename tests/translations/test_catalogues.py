@@ -147,7 +147,17 @@ def test_each_placeholder_of_a_text_gets_its_value(calls: list[tuple[str, ast.Ca
 
 @pytest.mark.parametrize(
     ("code", "language"),
-    [("de-AT", "de"), ("zh-hans", "zh"), ("EN", "en"), ("pt-br", "en"), ("", "en"), (None, "en")],
+    [
+        ("de-AT", "de"),
+        ("zh-hans", "zh"),
+        ("pt", "pt"),
+        ("pt-br", "pt"),
+        ("pt-PT", "pt"),
+        ("EN", "en"),
+        ("it", "en"),
+        ("", "en"),
+        (None, "en"),
+    ],
 )
 def test_a_language_code_of_telegram_finds_the_language_that_suits(code: str | None, language: str):
     assert match_language(code) == language

@@ -25,6 +25,7 @@ _ENGLISH_NAMES = {
     "de": translatable("German"),
     "es": translatable("Spanish"),
     "fr": translatable("French"),
+    "pt": translatable("Portuguese"),
     "ru": translatable("Russian"),
     "zh": translatable("Chinese"),
 }

@@ -66,7 +66,7 @@ async def test_nothing_is_stored_of_somebody_who_only_looks_at_an_open_bot(datab
         assert await people.list_names(tx) == {}
 
 
-@pytest.mark.parametrize("code", ["pt-br", "", "x" * 500, "../../etc"])
+@pytest.mark.parametrize("code", ["it-ch", "", "x" * 500, "../../etc"])
 async def test_a_language_without_translations_is_answered_in_english(harness: UpdateHarness, code: str):
     (sent,) = await send(harness, "/stop", code)
     assert sent.text == "Nothing is running."
@@ -102,6 +102,8 @@ async def test_a_button_changes_it_and_shows_what_holds_now(harness: UpdateHarne
         ("Español", "es"),
         ("espanol", "es"),
         ("FRANÇAIS", "fr"),
+        ("portugues", "pt"),
+        ("pt-BR", "pt"),
         ("de-AT", "de"),
         ("中文", "zh"),
     ],
@@ -119,11 +121,11 @@ async def test_a_language_is_chosen_by_its_code_or_a_name_of_it(
 async def test_what_telegram_speaks_is_not_claimed_where_there_are_no_such_translations(
     harness: UpdateHarness,
 ):
-    (sent,) = await send(harness, "/language", "pt-br")
+    (sent,) = await send(harness, "/language", "it")
     assert sent.text.startswith("My own messages to you are in English.\n")
     (sent,) = await send(harness, "/language", "de")
     assert ", wie dein Telegram." in sent.text
-    (sent,) = await send(harness, "/language", "pt-br")
+    (sent,) = await send(harness, "/language", "it")
     assert sent.text.startswith("My own messages to you are in English.\n")
 
 
@@ -157,6 +159,7 @@ async def test_who_is_let_in_is_greeted_in_the_language_they_wrote_with(harness:
         ("de", "Es läuft nichts.", "Hallo Anna."),
         ("es", "No hay nada en marcha.", "Hola, Anna."),
         ("fr", "Rien n’est en cours.", "Bonjour Anna."),
+        ("pt-br", "Não há nada em andamento.", "Olá, Anna."),
         ("ru", "Сейчас ничего не выполняется.", "Здравствуйте, Anna."),
         ("zh-hant", "现在没有在处理什么。", "你好，Anna。"),
     ],
