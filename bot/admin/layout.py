@@ -8,6 +8,7 @@ import htpy as h
 from bot.admin.components import cut
 from bot.admin.page_request import Screen, ScreenPage, Viewer
 from bot.admin.static_files import StaticFiles
+from bot.admin.svg_chart import draw_hatch
 from bot.db.people.page_sessions import ADMIN_PATH
 
 # htmx writes no inline styles and runs nothing of an attribute: the content security policy forbids both.
@@ -24,7 +25,7 @@ _HTMX_SETTINGS = json.dumps(
         ],
     }
 )
-_STYLES = ("page.css",)
+_STYLES = ("palette.css", "page.css")
 _SCRIPTS = ("htmx.min.js", "page.js")
 
 
@@ -42,6 +43,7 @@ class PageFrame:
             h.button(".plain")["Log out"],
         ]
         body = (
+            draw_hatch(),
             h.a(".skip", href="#content")["Skip to the content"],
             h.header[h.a(".brand", href=f"{ADMIN_PATH}/")["Canvasgram"], self._show_navigation(current)],
             h.main("#content", tabindex="-1")[

@@ -11,11 +11,11 @@ from zoneinfo import ZoneInfo
 import htpy as h
 
 from bot.admin.components import build_url, cut, format_duration
-from bot.admin.svg_chart import MAX_SHAPES, Axis, Bar, BarKind, choose_step, draw_chart
+from bot.admin.svg_chart import HATCH, MAX_SHAPES, Axis, Bar, BarKind, choose_step, draw_chart
 from bot.db.people.page_sessions import ADMIN_PATH
 from bot.db.usage.seat_calls import TimedCall
 
-_KINDS: dict[str, BarKind] = {"turn": "person", "task": "task", "summary": "canvas", "warmup": "canvas"}
+_KINDS: dict[str, BarKind] = {"turn": "canvas", "task": "more"}
 _WAITING_HEIGHT = 40
 _LONGEST_GAPS = 4  # so that a bar of several calls is short, as the pauses in it
 _OTHER_SHAPES = 2  # the grid, and the line of those who wait
@@ -120,7 +120,7 @@ def _merge_bars(bars: Iterable[Bar], gap: float, zone: ZoneInfo) -> list[Bar]:
         middle = datetime.fromtimestamp((last.begin + bar.end) / 2, zone).isoformat(timespec="seconds")
         href = build_url(f"{ADMIN_PATH}/seats", {"at": middle, "length": "10m"})
         title = f"several calls around {middle[11:19]}, in ten minutes"
-        merged[-1] = Bar(bar.row, "more", last.begin, max(last.end, bar.end), title, href)
+        merged[-1] = Bar(bar.row, "turn", last.begin, max(last.end, bar.end), title, href)
     return merged
 
 
@@ -142,6 +142,6 @@ def _draw_waiting(counts: Sequence[tuple[float, int]], axis: Axis) -> h.Node:
         path += f"H{axis.place(moment):.1f}V{height:.1f}"
     path += f"H{axis.place(axis.end):.1f}V{_WAITING_HEIGHT}Z"
     label = f"waiting, at most {most:,}"
-    return h.text(x="0", y="24")[label], h.path(".wait", d=path)[
+    return h.text(x="0", y="24")[label], h.path(".wait", d=path, fill=HATCH)[
         h.title[f"Calls that wait: at most {most:,}"]
     ]

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bot.db.people.page_sessions import ADMIN_PATH
+from bot.usage.palette import render_css
 
 _FOLDER = Path(__file__).with_name("static")
 _MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -16,11 +17,14 @@ _LONG_CACHE = "public, max-age=31536000, immutable"
 
 
 class StaticFiles:
-    """The files of the folder `static`; its licences are not served."""
+    """The files of the folder `static`, without licences, and the palette as a style."""
 
     def __init__(self, folder: Path = _FOLDER) -> None:
         files = [file for file in folder.iterdir() if file.suffix in _MEDIA_TYPES]
-        self._contents: Mapping[str, bytes] = {file.name: file.read_bytes() for file in files}
+        self._contents: Mapping[str, bytes] = {
+            "palette.css": render_css().encode(),
+            **{file.name: file.read_bytes() for file in files},
+        }
         self._digests = {
             name: hashlib.sha256(content).hexdigest()[:12] for name, content in self._contents.items()
         }

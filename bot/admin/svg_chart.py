@@ -8,6 +8,7 @@ from typing import Literal
 import htpy as h
 
 from bot.domain import DAY_SECONDS
+from bot.usage.palette import ColourName
 
 MAX_SHAPES = 200
 LABEL_WIDTH = 150
@@ -16,6 +17,7 @@ ROW_HEIGHT = 18
 _BAR_HEIGHT = 12
 _MIN_BAR_WIDTH = 1.5  # what took no time is still seen
 _MAX_TICKS = 8
+_MARK_WIDTH = 12
 _STEPS = (
     0.01,
     0.02,
@@ -40,8 +42,11 @@ _STEPS = (
     21_600,
 )
 
-BarKind = Literal["person", "task", "tool", "wait", "canvas", "more", "fault", "own"]
-"""The colours of page.css."""
+BarKind = Literal[ColourName, "frame"]
+"""The colours of the palette, and a pale frame around others."""
+FAULT_MARK = "✕"
+HATCH = "url(#hatch)"
+"""What waits are filled with: the pattern that each page has once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +124,32 @@ def _draw_bar(bar: Bar, axis: Axis, top: int) -> h.Element:
         return h.path(".moments", d=lines)[h.title[bar.title]]
     x = axis.place(bar.begin)
     width = max(_MIN_BAR_WIDTH, axis.place(bar.end) - x)
-    shape = h.rect(f".{bar.kind}", x=f"{x:.1f}", y=str(y), width=f"{width:.1f}", height=str(_BAR_HEIGHT))[
-        h.title[bar.title]
-    ]
+    shape = draw_piece(bar.kind, x, y, width, _BAR_HEIGHT)[h.title[bar.title]]
+    if bar.kind == "fault":
+        shape = h.g[shape, _draw_mark(x, width, y + _BAR_HEIGHT - 2)]
     if bar.href is None:
         return shape
     return h.a(href=bar.href, aria_label=bar.title)[shape]
+
+
+def _draw_mark(x: float, width: float, y: int) -> h.Element:
+    """The cross of a fault: on its bar, or behind one that is too short."""
+    if width < _MARK_WIDTH:
+        return h.text(".mark", x=f"{x + width + 1:.1f}", y=str(y))[FAULT_MARK]
+    return h.text(".mark.inside", x=f"{x + (width - _MARK_WIDTH) / 2 + 1:.1f}", y=str(y))[FAULT_MARK]
+
+
+def draw_piece(kind: BarKind, x: float, y: float, width: float, height: float) -> h.Element:
+    """A rectangle of a colour; waits are filled with the hatch of the page."""
+    place = {"x": f"{x:.1f}", "y": f"{y:g}", "width": f"{width:.1f}", "height": f"{height:g}"}
+    return h.rect(f".{kind}", place, fill=HATCH if kind == "wait" else None)
+
+
+def draw_hatch() -> h.Element:
+    """The pattern of waits, once in each page."""
+    pattern = {"id": "hatch", "width": "5", "height": "5", "patternUnits": "userSpaceOnUse"}
+    lines = h.path(".wait-lines", d="M-1 1L1 -1M0 5L5 0M4 6L6 4")
+    return h.svg(".hatch", aria_hidden="true", width="0", height="0")[h.defs[h.pattern(pattern)[lines]]]
 
 
 def show_swatch(kind: BarKind) -> h.Element:

@@ -6,32 +6,18 @@ from dataclasses import dataclass, replace
 import htpy as h
 
 from bot.admin.components import cut, format_duration
-from bot.admin.svg_chart import Axis, Bar, BarKind, choose_step, draw_chart, show_swatch
+from bot.admin.svg_chart import FAULT_MARK, Axis, Bar, BarKind, choose_step, draw_chart, show_swatch
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
 from bot.domain import MAX_BLOCK_TIMES
 from bot.usage.figures import UNKNOWN, format_seconds
+from bot.usage.intervals import column_name
+from bot.usage.palette import TIME_KINDS, TimeKind
 from bot.usage.refusals import describe_tool_outcome
 from bot.usage.tables import INTERVAL_NAMES
 
 MAX_ROWS = 44  # of four shapes each: with deliveries and axis below MAX_SHAPES
 MAX_PARTS = 10
-INTERVAL_KINDS: Mapping[str, BarKind] = {
-    "intake": "own",
-    "lane_wait": "wait",
-    "starting": "own",
-    "preflight": "canvas",
-    "seat_wait": "wait",
-    "server_queue": "wait",
-    "first_canvas": "canvas",
-    "further_canvases": "more",
-    "failed_calls": "fault",
-    "tools": "tool",
-    "approval_wait": "person",
-    "telegram": "task",
-    "back_off": "fault",
-    "down": "fault",
-    "own": "own",
-}
+INTERVAL_KINDS: Mapping[str, TimeKind] = {column_name(kind): time for kind, time in TIME_KINDS.items()}
 _ROUNDING_SECONDS = 0.0005
 
 
@@ -114,7 +100,7 @@ def _list_turn_bars(turn: TurnSteps, end: float) -> Iterator[Bar]:
     waited = format_duration(taken_at - turn.received_at)
     yield Bar(0, "wait", turn.received_at, taken_at, f"taken up after {waited} of waiting")
     ending = cut(turn.ending or turn.state)
-    yield Bar(0, "own", taken_at, turn.ended_at or end, f"the turn: {ending}")
+    yield Bar(0, "frame", taken_at, turn.ended_at or end, f"the turn: {ending}")
 
 
 def _list_entries(turn: TurnSteps, end: float) -> Iterator[_Entry]:
@@ -168,7 +154,7 @@ def _list_tool_bars(tool: ToolStep, turn: TurnSteps, end: float) -> Iterator[Bar
         answered_at = tool.answered_at or until
         waited = format_duration(answered_at - tool.asked_at)
         title = f"{name}: a person was asked, {cut(tool.answer or 'no answer')} after {waited}"
-        yield Bar(0, "person", tool.asked_at, answered_at, title)
+        yield Bar(0, "wait", tool.asked_at, answered_at, title)
     if tool.began_at is not None:
         ended_at = tool.ended_at or (end if turn.ended_at is None else tool.began_at)
         seconds = "end unknown"
@@ -182,7 +168,7 @@ def _list_tool_bars(tool: ToolStep, turn: TurnSteps, end: float) -> Iterator[Bar
 def _list_part_bars(turn: TurnSteps, end: float) -> Iterator[Bar]:
     for number, part in enumerate(turn.parts[:MAX_PARTS], start=1):
         done_at = part.done_at or part.sent_at or end
-        kind: BarKind = "task" if part.state == "done" else "fault"
+        kind: BarKind = "delivery" if part.state == "done" else "fault"
         yield Bar(0, kind, part.made_at, done_at, f"message {number}: {_describe_part(part)}")
 
 
@@ -208,14 +194,13 @@ def _move(bar: Bar, row: int) -> Bar:
 
 
 _LEGEND: Mapping[BarKind, str] = {
-    "wait": "waits",
+    "wait": "waits, also for a person",
     "canvas": "first canvas",
     "more": "further canvases",
     "tool": "tool",
-    "person": "a person is asked",
-    "task": "delivery",
-    "fault": "failed or lost",
-    "own": "the turn",
+    "delivery": "delivery",
+    "fault": f"failed or lost {FAULT_MARK}",
+    "frame": "the turn",
 }
 
 

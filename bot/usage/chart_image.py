@@ -9,14 +9,17 @@ import io
 import json
 import math
 from collections.abc import Mapping, Sequence
-from datetime import date
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bot.usage.palette import COLOURS, PAPER, ColourName
+
 if TYPE_CHECKING:
     from PIL import Image, ImageFont
 
+Box = tuple[float, float, float, float]
+"""Pixels from the left and the top: left, top, right, bottom."""
 ChartJson = Mapping[str, Any]
 """What `charts` builds: title, labels of the groups, panels of stacked values, notes at the end."""
 
@@ -35,7 +38,11 @@ _BAR_HEIGHT = 20
 _BAR_OFFSET = 46  # pixels from a row's top to its bar
 _GRID_LINES = 4  # at most
 _LABEL_DAYS = 7  # days between two labels
-_BACKGROUND = "#ffffff"
+_GAP = 2  # pixels of paper between two pieces
+_HATCH_STEP = 9  # pixels from one line to the next
+_MIN_CROSS = 6  # pixels
+_MAX_CROSS = 26
+_BACKGROUND = PAPER.light
 _TEXT_COLOUR = "#0e1216"
 _MUTED_COLOUR = "#5d6872"
 _GRID_COLOUR = "#dde2e7"
@@ -70,6 +77,11 @@ class _Picture:
         self._title_font = ImageFont.truetype(FONT_FILE, _TITLE_SIZE)
         self._image = Image.new("RGB", (WIDTH, self._measure_height()), _BACKGROUND)
         self._draw = ImageDraw.Draw(self._image)
+        self._hatch = Image.new("RGB", self._image.size, _BACKGROUND)
+        lines = ImageDraw.Draw(self._hatch)
+        for x in range(-self._image.height, WIDTH, _HATCH_STEP):
+            end = (x + self._image.height, 0)
+            lines.line((x, self._image.height, *end), COLOURS["wait"].light, 3)
         self._y = MARGIN
 
     def draw(self) -> "Image.Image":
@@ -94,7 +106,8 @@ class _Picture:
 
     def _draw_panel(self, panel: ChartJson) -> None:
         self._y += 26
-        self._write_line(panel["heading"], _TEXT_COLOUR)
+        total = f" · Σ {panel['total']}" if "total" in panel else ""
+        self._write_line(panel["heading"] + total, _TEXT_COLOUR)
         sums = _sum_stacks(panel["stacks"], len(self._chart["labels"]))
         if not any(sums) and not panel["stacks"]:
             self._write_line("no seconds are known here")
@@ -121,21 +134,22 @@ class _Picture:
             middle = left + (index + 0.5) * slot
             half = slot * _COLUMN_SHARE / 2
             for stack, begin, end in _list_pieces(panel["stacks"], index):
-                box = (middle - half, bottom - end * scale, middle + half, bottom - begin * scale)
-                self._draw.rectangle(box, stack["colour"])
+                gap = _GAP if begin else 0
+                box = (middle - half, bottom - end * scale, middle + half, bottom - begin * scale - gap)
+                self._fill(box, stack["colour"])
             mark = _get_mark(panel, index)
-            self._draw.text(
-                (middle, bottom - sums[index] * scale - 4), mark, _MUTED_COLOUR, self._font, anchor="mb"
-            )
+            if index == len(labels) - 1:
+                mark += _format_sum(panel, index, sums[index])
+            self._write_inside(mark, middle, bottom - sums[index] * scale - 4, "mb")
             if (len(labels) - 1 - index) % _LABEL_DAYS == 0:
                 self._draw.line((middle, bottom, middle, bottom + 10), _MUTED_COLOUR, 2)
-                self._write_day(label, middle, bottom + 20)
+                self._write_inside(label[5:], middle, bottom + 20, "mt")  # month and day
         self._y = bottom + 20 + _LINE
 
-    def _write_day(self, label: str, middle: float, y: float) -> None:
-        text = _shorten_day(label)
+    def _write_inside(self, text: str, middle: float, y: float, anchor: str) -> None:
+        """A text around `middle`, or as far left of it as the margin demands."""
         rightmost = WIDTH - MARGIN / 2 - self._font.getlength(text) / 2
-        self._draw.text((min(middle, rightmost), y), text, _MUTED_COLOUR, self._font, anchor="mt")
+        self._draw.text((min(middle, rightmost), y), text, _MUTED_COLOUR, self._font, anchor=anchor)
 
     def _draw_rows(self, panel: ChartJson, sums: Sequence[float]) -> None:
         scale = (WIDTH - 2 * MARGIN) / (max(sums, default=0.0) or 1.0)
@@ -145,16 +159,34 @@ class _Picture:
             self._draw.text((MARGIN, self._y), label, _MUTED_COLOUR, self._font)
             y = self._y + _BAR_OFFSET
             for stack, begin, end in _list_pieces(panel["stacks"], index):
-                box = (MARGIN + begin * scale, y, MARGIN + end * scale, y + _BAR_HEIGHT)
-                self._draw.rectangle(box, stack["colour"])
+                gap = _GAP if begin else 0
+                box = (MARGIN + begin * scale + gap, y, MARGIN + end * scale, y + _BAR_HEIGHT)
+                self._fill(box, stack["colour"])
             self._y += _ROW_HEIGHT
+
+    def _fill(self, box: Box, name: ColourName) -> None:
+        """Fill a box with a colour of the palette; a wait is hatched, a fault bears a cross."""
+        left, top = round(box[0]), round(box[1])
+        right, bottom = max(left, round(box[2])), max(top, round(box[3]))
+        colour = COLOURS[name].light
+        if name == "wait":
+            self._image.paste(self._hatch.crop((left, top, right, bottom)), (left, top))
+            self._draw.rectangle((left, top, right, bottom), outline=colour)
+            return
+        self._draw.rectangle((left, top, right, bottom), colour)
+        half = min(right - left, bottom - top, _MAX_CROSS) // 2 - 2
+        if name == "fault" and half >= _MIN_CROSS // 2:
+            x = (left + right) // 2
+            y = (top + bottom) // 2
+            self._draw.line((x - half, y - half, x + half, y + half), _BACKGROUND, 3)
+            self._draw.line((x - half, y + half, x + half, y - half), _BACKGROUND, 3)
 
     def _draw_legend(self, stacks: Sequence[ChartJson]) -> None:
         """The names of the stacks beside their colours, in two columns."""
         for index, stack in enumerate(stacks):
             x = MARGIN + index % 2 * (WIDTH // 2 - MARGIN)
             y = self._y + index // 2 * _LINE
-            self._draw.rectangle((x, y + 6, x + 30, y + 36), stack["colour"])
+            self._fill((x, y + 6, x + 30, y + 36), stack["colour"])
             self._draw.text((x + 46, y), stack["name"], _MUTED_COLOUR, self._font)
         self._y += math.ceil(len(stacks) / 2) * _LINE
 
@@ -210,8 +242,3 @@ def _format_sum(panel: ChartJson, index: int, value: float) -> str:
     if value < 10:
         return f"{value:,.2g}"
     return f"{value:,.0f}"
-
-
-def _shorten_day(label: str) -> str:
-    day = date.fromisoformat(label)
-    return f"{day.day}.{day.month}."

@@ -4,13 +4,15 @@ There are two steps, so that a gateway can run the second in a process of its ow
 the picture shows, `chart_image` draws it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
 from bot.translations.translator import ENGLISH, Translator
 from bot.usage.chart_image import ChartJson
-from bot.usage.figures import get_known
-from bot.usage.intervals import INTERVAL_ORDER, column_name
+from bot.usage.figures import format_count, get_known
+from bot.usage.intervals import IntervalKind, column_name
+from bot.usage.palette import TIME_KIND_NAMES, TIME_KINDS, ColourName
 from bot.usage.plain_text import escape_for_terminal
 from bot.usage.report import INTERVAL_COLUMNS, TIME_GROUPINGS, ReportGroup, UsageReport, group_label
 
@@ -19,18 +21,10 @@ MAX_GROUPS = 31  # groups of one picture
 UNDRAWABLE_LANGUAGES = frozenset({"zh"})  # of which the font has no characters; their charts are in English
 _MAX_LABEL_CHARACTERS = 24  # characters of a group's label
 _EPOCH = date(1970, 1, 1)
-_COLOURS = (
-    *("#4e79a7", "#a0cbe8", "#bab0ac", "#86bcb6", "#f1ce63", "#d7b5a6", "#59a14f", "#8cd17d"),
-    *("#b6992d", "#b07aa1", "#d4a6c8", "#499894", "#ff9d9a", "#e15759", "#79706e"),
-)
-_INTERVAL_COLOURS = dict(zip(INTERVAL_ORDER, _COLOURS, strict=True))
-_ANSWER_COLOUR = "#3d7ff0"
-_CANVAS_COLOUR = "#4e79a7"
-_CACHED_COLOUR = "#f28e2b"
-_TOOL_OUTCOMES = {
-    "ok": ("ok", "#59a14f"),
-    "failed": ("not well", "#e15759"),
-    "open": ("not ended", "#bab0ac"),
+_TOOL_OUTCOMES: Mapping[str, tuple[str, ColourName]] = {
+    "ok": ("ok", "tool"),
+    "failed": ("not well", "fault"),
+    "open": ("not ended", "wait"),
 }
 
 
@@ -46,17 +40,17 @@ def build_daily_chart(
     days = range(last - CHART_DAYS + 1, last + 1)
     groups = [groups_by_day.get(day) or ReportGroup(day, group_label("day", day)) for day in days]
     answers = [_known_answers(group) for group in groups]
-    panels = [_build_panel(translate("Answers a day"), _ANSWER_COLOUR, answers)]
+    panels = [_build_panel(translate("Answers a day"), "turn", answers)]
     if with_canvases:
         heading = translate("Canvases a day, estimated")
         incomplete = [_has_missing_counts(group) for group in groups]
         canvases = [_known_canvases(group) for group in groups]
-        panels.append(_build_panel(heading, _CANVAS_COLOUR, canvases, incomplete))
+        panels.append(_build_panel(heading, "canvas", canvases, incomplete))
     return {
         "title": title,
         "is by day": True,
         "labels": [group.label for group in groups],
-        "panels": panels,
+        "panels": [_add_total(panel) for panel in panels],
         "notes": _list_notes(panels, translate),
     }
 
@@ -91,21 +85,29 @@ def _build_report_panels(groups: Sequence[ReportGroup], *, by_tool: bool) -> lis
     canvases = [_known_canvases(group) for group in groups]
     if any(value is not None for value in canvases):
         incomplete = [_has_missing_counts(group) for group in groups]
-        panels.append(_build_panel("canvases, estimated", _CANVAS_COLOUR, canvases, incomplete))
+        panels.append(_build_panel("canvases, estimated", "canvas", canvases, incomplete))
     cached = [_cached_percentage(group) for group in groups]
     if any(cached):
-        panels.append(_build_panel("cached share of the input, %", _CACHED_COLOUR, cached))
+        panels.append(_build_panel("cached share of the input, %", "turn", cached))
     return panels
 
 
 def _build_panel(
-    heading: str, colour: str, values: Sequence[float | None], at_least: Sequence[bool] = ()
+    heading: str, colour: ColourName, values: Sequence[float | None], at_least: Sequence[bool] = ()
 ) -> ChartJson:
     return {
         "heading": heading,
         "stacks": [{"name": heading, "colour": colour, "values": values}],
         "at least": at_least or [False] * len(values),
     }
+
+
+def _add_total(panel: ChartJson) -> ChartJson:
+    """The panel of one stack with the sum of all its groups."""
+    (stack,) = panel["stacks"]
+    is_complete = None not in stack["values"] and True not in panel["at least"]
+    known = sum(value or 0 for value in stack["values"])
+    return {**panel, "total": format_count(known, is_complete=is_complete)}
 
 
 def _list_notes(panels: Iterable[ChartJson], translate: Translator) -> list[str]:
@@ -141,11 +143,12 @@ def _fill_missing_days(groups: Iterable[ReportGroup]) -> Iterator[ReportGroup]:
 
 
 def _build_interval_stacks(groups: Sequence[ReportGroup]) -> list[ChartJson]:
+    """A stack for each kind of time: fifteen intervals would need more colours than can be told apart."""
     stacks = []
-    for kind in INTERVAL_ORDER:
-        index = INTERVAL_COLUMNS.index(column_name(kind))
-        values = [_interval_seconds(group, index) for group in groups]
-        stacks.append({"name": kind, "colour": _INTERVAL_COLOURS[kind], "values": values})
+    for time_kind, name in TIME_KIND_NAMES.items():
+        intervals = [interval for interval, kind in TIME_KINDS.items() if kind == time_kind]
+        values = [_sum_intervals(group, intervals) for group in groups]
+        stacks.append({"name": name, "colour": time_kind, "values": values})
     return [stack for stack in stacks if any(stack["values"])]
 
 
@@ -155,12 +158,13 @@ def _known_answers(group: ReportGroup) -> int | None:
     return group.turn_sums.answered if group.turn_sums else None
 
 
-def _interval_seconds(group: ReportGroup, interval_index: int) -> float | None:
+def _sum_intervals(group: ReportGroup, intervals: Iterable[IntervalKind]) -> float | None:
     if group.turns is None:
         return 0.0  # nobody asked anything
-    if group.turn_sums and group.turn_sums.settled:
-        return group.turn_sums.seconds[interval_index]
-    return None
+    if not group.turn_sums or not group.turn_sums.settled:
+        return None
+    seconds: dict[str, float] = dict(zip(INTERVAL_COLUMNS, group.turn_sums.seconds, strict=True))
+    return math.fsum(seconds[column_name(interval)] for interval in intervals)
 
 
 def _build_outcome_stacks(groups: Sequence[ReportGroup]) -> list[ChartJson]:

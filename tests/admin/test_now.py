@@ -172,6 +172,7 @@ async def test_scripts_and_styles_are_cached_for_long_under_names_that_change(
         names = [piece.partition('"')[0] for piece in text.split('="/admin/static/')[1:]]
         assert [name.partition("/")[2] for name in names] == [
             "icon.svg",
+            "palette.css",
             "page.css",
             "htmx.min.js",
             "page.js",

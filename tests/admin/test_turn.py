@@ -35,7 +35,7 @@ async def read_table(page: AdminPageHarness, turn: int, table: str) -> list[Row]
 def read_shapes(text: str) -> list[list[str]]:
     """The titles of the shapes of each chart; each shape must have one, and a chart has 200 at most."""
     charts = []
-    for chart in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
+    for chart in re.findall(r'<svg class="chart.*?</svg>', text, re.DOTALL):
         shapes = re.findall(
             r"<(?:rect|path|line|circle|polyline|polygon)\b[^>]*>(<title>([^<]+)</title>)?", chart
         )

@@ -60,6 +60,7 @@ def test_a_persons_chart_has_thirty_days_also_on_the_first():
     assert (len(chart["labels"]), chart["labels"][-1], chart["notes"]) == (CHART_DAYS, "2024-11-23", [])
     (panel,) = chart["panels"]
     assert (panel["heading"], list_values(panel)) == ("Answers a day", [0] * 29 + [3])
+    assert panel["total"] == "3"
 
 
 def test_admins_see_canvases_too_and_what_is_not_known_of_them():
@@ -74,6 +75,7 @@ def test_admins_see_canvases_too_and_what_is_not_known_of_them():
     assert list_values(answers) == [0] * 28 + [2, 3]
     assert list_values(canvases) == [0] * 28 + [None, 7]
     assert canvases["at least"] == [False] * 29 + [True]
+    assert (answers["total"], canvases["total"]) == ("5", "≥ 7")
     assert chart["notes"] == ["≥ at least: not every count is known", "? unknown"]
 
 
@@ -95,17 +97,17 @@ def test_the_columns_of_a_persons_chart_stand_where_their_days_are():
     image = open_png(draw_png(chart)).convert("RGB")
     assert image.width == WIDTH
     assert image.height >= image.width  # portrait, or square
-    heights = [count_pixels(image.crop((x, 0, x + 1, image.height)), BLUE) for x in range(image.width)]
+    heights = [count_pixels(image.crop((x, 0, x + 1, image.height)), GREY) for x in range(image.width)]
     columns = [x for x, height in enumerate(heights) if height]
     assert columns[0] < WIDTH / 5 < WIDTH * 4 / 5 < columns[-1]
     assert heights[columns[-1] - 5] == pytest.approx(3 * heights[columns[0] + 5], abs=6)
 
 
+GREY = (0x57, 0x60, 0x6A)  # of turns, in the palette
+
+
 def count_pixels(image: Image.Image, colour: tuple[int, int, int]) -> int:
     return {value: count for count, value in image.getcolors(maxcolors=1 << 16) or ()}.get(colour, 0)
-
-
-BLUE = (0x3D, 0x7F, 0xF0)
 
 
 @pytest.mark.parametrize(
@@ -129,8 +131,8 @@ def test_a_chart_has_everything_that_the_picture_shows():
     assert (chart["title"], chart["labels"]) == ("You", ["2024-10-04", "2024-10-05"])
     seconds, canvases, cached = chart["panels"]
     assert seconds["heading"] == "seconds"
-    assert [stack["name"] for stack in seconds["stacks"]][:2] == ["intake", "seat wait"]
-    assert seconds["stacks"][0]["values"] == [0.5, None]
+    assert [stack["name"] for stack in seconds["stacks"]][:2] == ["waits", "first canvas"]
+    assert seconds["stacks"][-1]["values"] == [1.5, None]  # intake and own
     assert (list_values(canvases), list_values(cached)) == ([4, 4], [25, 25])
 
 
@@ -175,7 +177,7 @@ def test_a_day_on_which_nothing_happened_is_zero_and_not_left_out():
     )
     assert chart["labels"] == ["2024-10-04", "2024-10-05", "2024-10-06", "2024-10-07"]
     seconds, canvases, cached = chart["panels"]
-    assert seconds["stacks"][0]["values"] == [0.5, 0.0, 0.0, 0.5]
+    assert seconds["stacks"][-1]["values"] == [1.5, 0.0, 0.0, 1.5]
     assert (list_values(canvases), list_values(cached)) == ([4, 0, 0, 4], [25, 0, 0, 25])
     assert chart["notes"] == []
 

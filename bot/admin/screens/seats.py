@@ -10,7 +10,7 @@ from bot.admin.components import build_url, show_figure, show_figures, show_time
 from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell, export_table, show_table
 from bot.admin.page_request import Download, PageRequest, Screen, ScreenPage
 from bot.admin.seat_chart import assign_lanes, count_waiting, show_seats
-from bot.admin.svg_chart import BarKind, show_swatch
+from bot.admin.svg_chart import FAULT_MARK, BarKind, show_swatch
 from bot.db.people.page_sessions import ADMIN_PATH
 from bot.db.usage.counter_readings import sum_server_counters
 from bot.db.usage.seat_calls import MAX_CALLS, TimedCall, list_seat_calls
@@ -33,12 +33,11 @@ _COLUMNS = (
     TableColumn("turn", "Turn", is_number=True),
 )
 _LEGEND: dict[str, BarKind] = {
-    "a person's turn": "person",
-    "a task": "task",
-    "a summary or warm-up": "canvas",
-    "other": "own",
-    "several calls, and pauses between": "more",
-    "failed": "fault",
+    "a person's turn": "canvas",
+    "a task": "more",
+    "the gateway's own": "own",
+    "several calls, and pauses between": "turn",
+    f"failed {FAULT_MARK}": "fault",
     "waiting": "wait",
 }
 

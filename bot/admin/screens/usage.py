@@ -137,7 +137,7 @@ def _show_chart(report: UsageReport) -> h.Element:
     swatches = (
         show_swatch("canvas"),
         " canvases on the left, ",
-        show_swatch("person"),
+        show_swatch("turn"),
         " turns on the right",
     )
     return show_section(title, chart, h.p(".nothing")[swatches])
