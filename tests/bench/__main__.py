@@ -133,7 +133,7 @@ def _build_load_work(
         typer.echo(format_json(report) if as_json else "\n".join(format_lines(report)))
         if not report.is_complete:
             return 130
-        if check and not report.has_passed:
+        if report.failures or (check and not report.has_passed):
             return 1
         return 0
 

@@ -15,6 +15,8 @@ def format_lines(report: LoadReport) -> Iterator[str]:
     """A table of the figures, medians with (lowest–highest) of the runs, and below it the conditions."""
     if not report.is_complete:
         yield f"NOT WHOLE: {STOPPED_BY_HAND} What follows was measured before that."
+    for failure in report.failures:
+        yield f"FAILED: {failure}"
     yield from format_table([_format_figure(figure) for figure in report.figures], headers=_TITLES, rule=True)
     yield ""
     for name, text in report.conditions:
@@ -26,6 +28,7 @@ def format_json(report: LoadReport) -> str:
     return json.dumps(
         {
             "whole": report.is_complete,
+            "failures": report.failures,
             "rows": [_build_record(figure) for figure in report.figures],
             "conditions": dict(report.conditions),
             "holds": report.has_passed,

@@ -110,12 +110,14 @@ class Figure:
 class LoadReport:
     """All figures, and their conditions as (name, text).
 
-    `is_complete` is False if the measurement was stopped before its end.
+    `is_complete` is False if the measurement was stopped before its end. `failures`: of sections that have no
+    figures therefore.
     """
 
     figures: tuple[Figure, ...]
     conditions: tuple[tuple[str, str], ...] = field(default_factory=tuple)
     is_complete: bool = True
+    failures: tuple[str, ...] = ()
 
     @property
     def has_passed(self) -> bool:

@@ -106,7 +106,11 @@ class Stage:
     async def ask(self, number: int, chat_index: int) -> AnswerTimes:
         """Let a person write question `number`, and wait for the whole answer."""
         update = self.write_question(number, chat_index)
-        await self.wait_for_answer(number)
+        try:
+            await self.wait_for_answer(number)
+        except BenchFailed as failed:
+            shown = [message.text[:300] for message in self.api.chat(FIRST_CHAT_ID + chat_index).bot_messages]
+            raise BenchFailed(f"{failed}; its last messages there: {shown[-3:]}") from None
         return self.read_times(update, number, chat_index)
 
     def write_question(self, number: int, chat_index: int) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.bench.endpoint.direct import run_until_stopped
+from bot.bench.endpoint.direct import first_error_text, run_until_stopped
 from bot.bench.harness import machine
 from bot.bench.harness.gateway_process import BenchFailed
 from bot.errors import QuestionRefused
@@ -175,6 +175,7 @@ async def run_load(options: LoadOptions, print_line: PrintLine, stop: asyncio.Ev
     """
     _check_options(options)
     rows: list[FigureRow] = []
+    failures: list[str] = []
     with tempfile.TemporaryDirectory(
         prefix="canvasgram-bench-",
         dir=options.folder,
@@ -183,14 +184,16 @@ async def run_load(options: LoadOptions, print_line: PrintLine, stop: asyncio.Ev
         folder = Path(temporary_folder)
         conditions = [*machine.describe_machine(), *disk.describe_database(folder)]
         conditions.append(("load before", machine.describe_load()))
-        is_complete = await run_until_stopped(stop, _measure_sections(options, folder, print_line, rows))
+        is_complete = await run_until_stopped(
+            stop, _measure_sections(options, folder, print_line, rows, failures)
+        )
     conditions += [
         ("load after", machine.describe_load()),
         ("runs", _describe_runs(options)),
         ("pace", _describe_pace(options)),
         *SECTION_NOTES,
     ]
-    return LoadReport(merge_runs(rows), tuple(conditions), is_complete)
+    return LoadReport(merge_runs(rows), tuple(conditions), is_complete, tuple(failures))
 
 
 def _check_options(options: LoadOptions) -> None:
@@ -206,9 +209,16 @@ def _check_options(options: LoadOptions) -> None:
 
 
 async def _measure_sections(
-    options: LoadOptions, folder: Path, print_line: PrintLine, rows: list[FigureRow]
+    options: LoadOptions,
+    folder: Path,
+    print_line: PrintLine,
+    rows: list[FigureRow],
+    failures: list[str],
 ) -> None:
-    """Measure section by section, all that are repeated before any of them comes again."""
+    """Measure section by section, all that are repeated before any of them comes again.
+
+    One that fails loses nothing that the others have measured.
+    """
     for run in range(options.runs):
         for name in options.sections:
             is_repeated = name in REPEATED_SECTIONS
@@ -217,7 +227,10 @@ async def _measure_sections(
             suffix = f", run {run + 1} of {options.runs}" if is_repeated and options.runs > 1 else ""
             print_line(f"measuring: {name}{suffix}")
             section_folder = "ledger" if name in LEDGER_SECTIONS else f"{name}-{run}"
-            rows += await SECTIONS[name](options, folder / section_folder)
+            try:
+                rows += await SECTIONS[name](options, folder / section_folder)
+            except* BenchFailed as failed:
+                failures.append(f"{name}: {first_error_text(failed)}")
 
 
 def _describe_pace(options: LoadOptions) -> str:

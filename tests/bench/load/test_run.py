@@ -208,6 +208,24 @@ async def test_what_is_measured_is_kept_when_the_run_is_stopped(
     assert list(tmp_path.iterdir()) == []
 
 
+async def test_a_section_that_fails_loses_nothing_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def quick(options: LoadOptions, folder: Path) -> list[FigureRow]:
+        return [FigureRow("own", "own time", "ms", {"ours": 1.0})]
+
+    async def fail(options: LoadOptions, folder: Path) -> list[FigureRow]:
+        async with asyncio.TaskGroup():
+            raise BenchFailed("ours did not answer question 7")
+
+    monkeypatch.setattr(run_module, "SECTIONS", {"own": quick, "start": fail, "crowd": quick})
+    options = LoadOptions(quick=True, only_sections=("own", "start", "crowd"), folder=tmp_path)
+    report = await run_load(options, print, asyncio.Event())
+    assert report.failures == ("start: ours did not answer question 7",)
+    assert len(report.figures[0].runs) == 2
+    assert next(output.format_lines(report)) == "FAILED: start: ours did not answer question 7"
+
+
 async def test_what_depends_on_the_machine_is_measured_five_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
