@@ -73,7 +73,7 @@ LET_IN = AccessAct(
     "/people add {number}",
     lambda access: access.let_in,
     ("They may write to the bot as a member, and get a greeting now.",),
-    "{name} has been let in.",
+    "{name} now has access.",
 )
 REMOVE = AccessAct(
     "remove",
@@ -105,7 +105,7 @@ LET_GROUP_IN = AccessAct(
     "/groups",
     lambda access: access.let_group_in,
     ("The bot introduces itself in the group, and answers those there who have been let in.",),
-    "{name} has been let in.",
+    "{name} now has access.",
 )
 LEAVE = AccessAct(
     "leave",

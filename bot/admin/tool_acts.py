@@ -100,11 +100,11 @@ def _ask_to_confirm(request: PageRequest, form: ToolForm, doubt: NeedsConfirming
     button = act_form(
         request,
         request.path,
-        "Accept all the same",
+        "Accept anyway",
         hidden_field("seen", form.get("seen")),
         hidden_field("confirmed", "yes"),
     )
-    warning = h.p["Whoever wrote this may want to steer the assistant."]
+    warning = h.p["Whoever wrote this may be trying to steer the assistant."]
     reasons = h.ul[(h.li[reason] for reason in doubt.reasons)]
     back = h.a(href=build_tool_path(form.name))["Leave it"]
     return ScreenPage(

@@ -24,21 +24,20 @@ ANY_ARGUMENTS = "*"
 MAX_HOST_CHARS = 100  # of a host that a question names; the whole address stands in its arguments
 
 ASKED_BY_RULE = translatable("This tool always asks first.")
-ASKED_BY_ARGUMENTS = translatable("With such values this tool asks first.")
+ASKED_BY_ARGUMENTS = translatable("With values like these, this tool asks first.")
 ASKED_ONCE = translatable("This tool asks once in each chat.")
 ASKED_AFTER_OUTSIDE_TEXT = translatable(
-    "I have read text from outside for this answer, and it could have told me to do this."
+    "For this answer I read text written by others. It may have told me to do this."
 )
 ASKED_AFTER_EARLIER_TEXT = translatable(
-    "What I read for you earlier is still part of this chat, and could have told me to do this. "
-    "/new leaves it behind."
+    "Something I read earlier in this chat may have told me to do this. /new starts without it."
 )
 ASKED_AFTER_MANY = translatable(
-    "I have opened several addresses that one text from outside named. Which ones I choose could tell "
-    "its writer something about this chat."
+    "I've opened several addresses that one text from outside named. My choice could tell its author "
+    "something about this chat."
 )
 NEW_ADDRESS = translatable(
-    "The address at {host} is new: you did not write it, and it was in nothing that I read."
+    "The address at {host} is new: you didn't write it, and I haven't read it anywhere here."
 )
 URL_NOT_KNOWN = (
     "This was not run, for an address in it: since text from outside came into this answer, only addresses "

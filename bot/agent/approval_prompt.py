@@ -109,7 +109,7 @@ def render_question(translate: Translator, prompt: ApprovalPrompt, question_id: 
         if number == 1:
             before = head
         before += "\n"
-        after = "\n" + translate("(It goes on below; the buttons are under the last message.)")
+        after = "\n" + translate("(Continued below; the buttons are under the last message.)")
         if number == len(pieces):
             after = binding_note
         entity = {"type": "pre", "offset": _count_units(before), "length": _count_units(piece)}

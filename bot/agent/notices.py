@@ -13,20 +13,20 @@ REPEATED_CALL = "This call was already made with the same arguments. Use its res
 NO_RESULT = "The outcome of this call is unknown."
 
 NO_USABLE_ANSWER = translatable(
-    "The model gave no usable answer this time. Please try again, or put it another way."
+    "I didn't get a usable answer this time. Please try again, or put it another way."
 )
-ANSWER_TOO_LONG = translatable("The answer did not fit into one reply. Please ask for a smaller piece of it.")
+ANSWER_TOO_LONG = translatable("That answer got too long. Please ask for part of it.")
 CALL_TOO_LONG = translatable(
-    "What I wanted to give to a tool was too long to write at once, so I did not run it. Please ask for it "
-    "in smaller pieces. An admin can raise the limit."
+    "This needed one very long tool call, so I stopped. Please ask for it in smaller parts, or ask an "
+    "admin to raise the limit."
 )
 OUT_OF_TIME = translatable("I ran out of time before the answer was ready. Please ask for less at once.")
-NOTHING_TO_ADD = translatable("That was as long as one answer can be, and I had nothing to add.")
+NOTHING_TO_ADD = translatable("I've reached the limit for one answer. Ask me to go on.")
 STOPPED = translatable("Stopped.")
-EDITED = translatable("↻ You changed your message.")
+EDITED = translatable("↻ You edited your message.")
 TIME_UP = translatable("I ran out of time here.")
-OUT_OF_STEPS = translatable("I have used all {steps} steps that I may take for one answer.")
-FOUND_SO_FAR = translatable("Found so far:")
+OUT_OF_STEPS = translatable("I've used all {steps} steps allowed for one answer.")
+FOUND_SO_FAR = translatable("What I found so far:")
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 

@@ -21,9 +21,9 @@ CALL_ID_PATTERN = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 # Drawn as blanks, though Unicode calls them signs and letters.
 INVISIBLE_LETTERS = "\u2800\u3164\u115f\u1160\uffa0"
 
-CUT_AT_LENGTH = translatable("That was as long as one answer can be.")
-BROKEN_OFF = translatable("The answer broke off here.")
-REPEATED = translatable("I began to repeat myself and stopped here.")
+CUT_AT_LENGTH = translatable("I've reached the limit for one answer.")
+BROKEN_OFF = translatable("The answer was cut off here.")
+REPEATED = translatable("I started to repeat myself, so I stopped here.")
 
 _THOUGHT = re.compile(r"<\|channel>(?:thought\n)?(.*?)(?:<channel\|>|\Z)", re.DOTALL)
 _RESPONSE = re.compile(r"<\|tool_response>.*?(?:<tool_response\|>|\Z)", re.DOTALL)

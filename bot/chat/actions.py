@@ -35,9 +35,7 @@ from bot.tool_registry.tool_info import BuiltinTools
 from bot.translations.translator import Translator, translatable
 from bot.turns import Approvals, ModelEndpoint, PromptBreakdowns, ToolQuestions
 
-STRANGER_REFUSAL = translatable(
-    "Only people who have been let in, and administrators of this group, can do that."
-)
+STRANGER_REFUSAL = translatable("Only people with access and administrators of this group can do that.")
 MAX_PAGE_UNITS = 3500  # UTF-16 units of one message of a list, well under Telegram's 4096
 MAX_PAGE_ENTRIES = 20  # entries of one message of a list
 

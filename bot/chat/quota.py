@@ -88,7 +88,7 @@ class QuotaUsage:
         if minutes:
             spans.append(translate("{count} min", count=minutes))
         return translate(
-            "It starts over at {time} (in {span}).", time=f"{self.resets_at:%H:%M}", span=" ".join(spans)
+            "It renews at {time} (in {span}).", time=f"{self.resets_at:%H:%M}", span=" ".join(spans)
         )
 
 
@@ -271,10 +271,10 @@ class QuotaGate:
     async def _refuse(self, request: TurnRequest, holder: int, usage: QuotaUsage) -> None:
         now = self._clock()
         translate = request.translate
-        used_up = translate("You have used up today's allowance.")
+        used_up = translate("You've used up today's allowance.")
         if holder < 0:
             used_up = translate("This group has used up today's allowance.")
-        hint = translate("Then /retry answers this message.")
+        hint = translate("After that, /retry answers this message.")
         line = f"{used_up} {usage.format_reset(translate)} {hint}"
         async with self._database.transaction() as tx:
             await _store_refused_turn(tx, request, line, now)
@@ -310,9 +310,9 @@ class QuotaGate:
 
 def format_used_share(translate: Translator, usage: QuotaUsage, *, in_group: bool = False) -> str:
     """Format which share of the day's allowance is used, as a sentence."""
-    text = translatable("You have used about {percent} % of today's allowance.")
+    text = translatable("You've used about {percent}% of today's allowance.")
     if in_group:
-        text = translatable("This group has used about {percent} % of today's allowance.")
+        text = translatable("This group has used about {percent}% of today's allowance.")
     return translate(text, percent=usage.percent)
 
 

@@ -23,10 +23,10 @@ from bot.jobs.user_jobs import ZONE_NEEDED, JobOwner, UserJobs, ZoneUnknown
 from bot.translations.translator import Translator, translatable
 
 ZONE_QUESTION = translatable(
-    "In which time zone are you? Tell me a city, such as `/zone Berlin`, and I'll set this reminder."
+    "Which time zone are you in? Tell me a city, such as `/zone Berlin`, and I'll set this reminder."
 )
 GROUP_ZONE_QUESTION = translatable(
-    "In which time zone are you? Tell me a city in our private chat, such as `/zone Berlin`, and I'll set "
+    "Which time zone are you in? Tell me a city in our private chat, such as `/zone Berlin`, and I'll set "
     "this reminder here."
 )
 
@@ -133,5 +133,5 @@ def format_lateness(
             "This was due {time}, {duration} ago, while I was away.", time=time_due, duration=duration
         )
     if queued.left_out:
-        note += " " + translate("Earlier times were missed, too, and are left out.")
+        note += " " + translate("I missed earlier times too and won't make them up.")
     return f"\n\n({note})"

@@ -20,7 +20,7 @@ from bot.telegram.incoming.shared_items import Coordinates, find_coordinates
 from bot.telegram.incoming.update import ParsedUpdate
 from bot.translations.translator import Translator, translatable
 
-HOW_TO_CHANGE = translatable("If you are elsewhere, tell me a city: `/zone Berlin`")
+HOW_TO_CHANGE = translatable("If you're elsewhere, tell me a city: `/zone Berlin`")
 
 
 def find_newest_location(updates: Sequence[ParsedUpdate]) -> Coordinates | None:
@@ -72,5 +72,5 @@ async def follow_location(
 
 def build_zone_offer(translate: Translator, zone: str) -> Part:
     """Build the notice that a place is in another zone than its person's, with a button that sets it."""
-    button = Button(translate("Set my time zone to {zone}", zone=zone), f"zone:{zone}")
-    return Part(translate("This place has another time zone than yours."), buttons=((button,),))
+    button = Button(translate("Use {zone}", zone=zone), f"zone:{zone}")
+    return Part(translate("This place is in a different time zone from yours."), buttons=((button,),))

@@ -11,7 +11,7 @@ from bot.domain import InboxItem
 from bot.telegram.incoming.update import ParsedUpdate, parse_update
 from bot.translations.translator import defer
 
-UNREADABLE_UPDATE = defer("An update from Telegram could not be read; details are in the log.")
+UNREADABLE_UPDATE = defer("I couldn't read an update from Telegram; details are in the log.")
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from bot.db.queues.job_outcomes import MAX_FAILURES, PausedJob
 from bot.domain import Button, GiveUp, InboxItem, Part, Runner
 from bot.translations.translator import Translator, translatable
 
-PAUSED_TEXT = translatable("I paused “{text}”: it failed {times} times in a row, the last time: {reason}.")
+PAUSED_TEXT = translatable("I paused “{text}”: it failed {times} times in a row. Last time: {reason}.")
 
 
 class JobOutcomes:

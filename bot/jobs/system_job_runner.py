@@ -114,14 +114,14 @@ class SystemJobRunner:
             subject = f"job {name}"
             if failure is not None:
                 await inbox.mark_dead(tx, [item.id], error=str(failure), now=now)
-                text = defer("The job {name} failed: {reason}", name=name, reason=failure.explain)
+                text = defer("The system job {name} failed: {reason}", name=name, reason=failure.explain)
                 await self._notices.notify(tx, subject, text, now=now)
                 return
             await inbox.mark_done(tx, [item.id], now=now)
             if message is not None:
                 await self._notices.send(tx, message, now=now)
             if failures_before:
-                text = defer("The job {name} works again.", name=name)
+                text = defer("The system job {name} works again.", name=name)
                 await self._notices.notify(tx, subject, text, now=now)
 
 

@@ -123,7 +123,7 @@ class UserJobs:
         now = self.clock()
         if not text or len(text) > MAX_TEXT_CHARS:
             raise UnclearTime(
-                translatable("The text of a reminder has at most {count} characters, this one {length}."),
+                translatable("A reminder can have {count} characters; this one has {length}."),
                 count=MAX_TEXT_CHARS,
                 length=len(text),
             )
@@ -169,14 +169,14 @@ class UserJobs:
             return await run_in_thread(_compute_next_due, job, self.clock())
         except (ValueError, KeyError):
             raise UnclearTime(
-                translatable("I can't read its time any more. Delete it, and set a new one.")
+                translatable("I can no longer read its time. Delete it and set a new one.")
             ) from None
 
     async def check_limits(self, tx: Transaction, person: int) -> None:
         """Raise UnclearTime if this person may have no more jobs."""
         own_count, total_count = await jobs.count_open(tx, person)
         if not (self.limits.max_per_person and self.limits.max_total):
-            raise UnclearTime(translatable("This bot keeps no reminders and tasks."))
+            raise UnclearTime(translatable("Reminders and tasks are turned off here."))
         if own_count >= self.limits.max_per_person:
             raise UnclearTime(
                 translatable(
@@ -191,7 +191,7 @@ class UserJobs:
             max_total //= 2  # the other half is of those who were let in
         if total_count >= max_total:
             raise UnclearTime(
-                translatable("This bot holds {count} reminders and tasks at most, and it is full."),
+                translatable("This bot is full: it holds at most {count} reminders and tasks."),
                 count=max_total,
             )
 

@@ -14,7 +14,7 @@ from bot.domain import InboxItem, Part
 from bot.translations.translator import Translatable, defer, translatable
 from bot.usage.timers import TurnTimers
 
-DEAD_LETTER_NOTICE = translatable("Something went wrong with this message. It is saved, and the admins know.")
+DEAD_LETTER_NOTICE = translatable("Something went wrong with this message. It's saved, and the admins know.")
 
 
 class DeadLetters:
@@ -38,7 +38,7 @@ class DeadLetters:
                 return  # it was answered, and failed after that
             await unplaced_items.forget_dead(tx, [item.id for item in items])
             had_turn = await turns.fail(tx, first.id, reason="the turn was set aside", now=now)
-            text = defer("A message could not be processed: {reason}", reason=reason)
+            text = defer("I couldn't process a message: {reason}", reason=reason)
             await self._notices.notify(tx, "set aside", text, now=now)
             if first.lane is not None:
                 translate = await people.find_translator(tx, first.lane.chat)

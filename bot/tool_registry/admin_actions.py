@@ -108,7 +108,7 @@ async def remove_source_or_tool(action: AdminAction, name: str) -> tuple[str, ..
         return names
     info = await load_tool_info(action.tx, action.builtin_tools, name)
     if not info.is_removable:
-        raise ChangeRefused("{name} cannot be removed alone; it can be disabled.", name=name)
+        raise ChangeRefused("{name} can't be removed on its own, but you can disable it.", name=name)
     if info.source is not None and "routes" in info.source.options:
         options = info.source.options
         routes = [route for route in options["routes"] if route["name"] != name]
@@ -139,7 +139,7 @@ async def accept_change(action: AdminAction, name: str, *, seen_hash: str, confi
     """
     change = await get_pending_change(action, name)
     if change.hash != seen_hash:
-        raise ChangeRefused("{name} has changed again since it was shown. Look at it anew.", name=name)
+        raise ChangeRefused("{name} has changed again since you saw it. Please look again.", name=name)
     if change.flags and not confirmed:
         raise NeedsConfirming(
             "The words of {name} want a second look.", name=name, reasons=format_flags(change.flags)

@@ -105,7 +105,7 @@ async def accept_source(action: AdminAction, name: str, *, seen_hash: str) -> Pe
     """
     pending = await get_pending_source(action, name)
     if pending.hash != seen_hash:
-        raise ChangeRefused("{name} has changed again since it was shown. Look at it anew.", name=name)
+        raise ChangeRefused("{name} has changed again since you saw it. Please look again.", name=name)
     for change in pending.changes:
         await accept_change(action, change.tool_name, seen_hash=change.hash)
     return pending

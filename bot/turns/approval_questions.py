@@ -22,10 +22,10 @@ from bot.translations.translator import ENGLISH, Translator, translatable
 from tools.base import CallPreview, Tool, hash_tool
 
 ASKED_ADMINS = translatable(
-    "I have asked the admins whether I may run {tool}. You can go on writing; I'll answer here."
+    "I've asked the admins whether I may run {tool}. You can keep writing; I'll answer here."
 )
 ASKED_AFTER_TEXT_THERE = translatable(
-    "Text from outside is part of that chat, and could have told me to do this: {origins}."
+    "Text from outside is part of that chat and may have told me to do this: {origins}."
 )
 MAX_ORIGINS = 3  # that a question names
 _TARGET = re.compile(

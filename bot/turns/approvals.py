@@ -35,13 +35,13 @@ from tools.base import Tool, hash_tool
 ALLOW_HERE_SECONDS = ALLOW_HERE_HOURS * 3600.0
 
 NO_ADMIN = translatable(
-    "Only another admin could allow me to run {tool}, and none can be reached now. So I won't run it."
+    "Only another admin could allow me to run {tool}, and I can't reach any right now. So I won't run it."
 )
-TOO_LATE = translatable("It is too late for that: nobody answered in time.")
+TOO_LATE = translatable("Too late: nobody answered in time.")
 
 _ANSWER_NOTICES: dict[ApprovalAnswer, str] = {
     "once": translatable("Allowed once by {name}."),
-    "here": translatable("Allowed for {hours} hours by {name}. /approvals takes it back."),
+    "here": translatable("Allowed for {hours} hours by {name}. /approvals revokes that."),
     "denied": translatable("Denied by {name}."),
     "expired": translatable("Nobody answered in time, so I won't run it."),
     "stopped": translatable("Stopped; I won't run it."),
@@ -155,7 +155,7 @@ class Approvals:
         if not self.can_answer(question, person):
             return await self._explain_not_yours(tx, translate, question)
         if question.answer is not None and question.answered_by == person:
-            return translate("You have already answered this.")
+            return translate("You've already answered this.")
         if question.answer is not None:
             return _format_answer(translate, question.answer, translate("another admin"))
         if question.expires_at <= now:

@@ -21,11 +21,12 @@ from bot.turns.model_caller import FailoverDecision, FailoverPolicy, ModelCaller
 from bot.turns.redaction import redact
 
 OCCASION_HARD_QUESTION = translatable(
-    "For hard questions I would send what is written in this chat to {host}, outside our own network."
+    "For hard questions I can use a second model at {host}, outside our network. I'd send the text of this "
+    "chat there."
 )
 OCCASION_MAIN_DOWN = translatable(
-    "My model is not answering. To go on with the second one, I would send what is written in this chat to "
-    "{host}, outside our own network."
+    "My model isn't answering. The second one runs at {host}, outside our network. To use it, I'd send the "
+    "text of this chat there."
 )
 MAX_NAME_CHARS = 80
 

@@ -109,11 +109,11 @@ def build_consent_question(
     `occasion`: a translatable text that says when, with the placeholder {host}.
     `item` is the inbox item of the message that waits for the answer; 0: none does.
     """
-    question = translate("Your notes, files and images stay here unless you allow them, too. May I?")
+    question = translate("Notes, files and images stay here unless you allow those too. Is that OK?")
     text = f"{translate(occasion, host=fallback.host)} {question}"
     labels_by_answer = {
         "text": translate("Yes, text only"),
-        "all": translate("Also notes, files, images"),
+        "all": translate("Yes, everything"),
         "no": translate("No"),
     }
     rows = tuple(

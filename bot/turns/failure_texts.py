@@ -12,7 +12,7 @@ PROMPT_TOO_LONG = translatable(
 )
 MESSAGE_TOO_LONG = translatable(
     "Your message has {count} characters, more than I can read at once. Please send less of it, or send it "
-    "as a text file: of a file I read as much as fits."
+    "as a text file: I read as much of a file as fits."
 )
 REQUEST_REFUSED = translatable("The model server refused my request. The admins know; /retry tries again.")
 GUEST_ANSWER_LOST = translatable("I lost this one. Please ask me again.")

@@ -47,7 +47,7 @@ IMAGE_PLACEHOLDER = "[an image that this model cannot see]"
 AWAY_NOTICE = translatable(
     "The model is not answering. I'll keep trying for up to {minutes} min; /stop ends it."
 )
-CONSENT_HINT = translatable("Allow the second model with /consent, and it can answer.")
+CONSENT_HINT = translatable("To let the second model answer, allow it with /consent.")
 
 FailoverDecision = Literal["go", "wait", "no"]
 
@@ -316,7 +316,8 @@ class ModelCaller:
         await self._post(
             f"{self._endpoint_label} pictures",
             defer(
-                "{endpoint} takes no pictures, and gets none until the next start. It said: {reason}",
+                "{endpoint} doesn't take pictures, so I won't send it any until the next start. It said: "
+                "{reason}",
                 endpoint=defer(ENDPOINT_NAMES[self._endpoint_label]),
                 reason=refusal,
             ),

@@ -145,8 +145,8 @@ async def _store_attachments(tx: Transaction, turn: int, request: TurnRequest, n
         await stored_files.free_space(tx, person)
         return
     told = request.translate(
-        "The files that you sent me are nearly as much as I can keep for you. From now on I delete the "
-        "text of your oldest ones to make room for new ones. What we wrote to each other stays."
+        "Your files nearly fill the space I have for you. From now on, I'll delete the text of your oldest "
+        "files to make room for new ones. Our messages stay."
     )
     part = Part(told, silent=True)
     await outbox.add(tx, item=None, lane=request.lane, parts=(part,), reply_to=request.reply_to, now=now)

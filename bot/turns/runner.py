@@ -11,7 +11,7 @@ from bot.turns.open_turn import TurnDependencies
 from bot.turns.running_turns import RunningTurns
 from bot.turns.turn_request import TurnRequest
 
-REVISING = translatable("I'm answering your changed message.")
+REVISING = translatable("I'm answering your edited message.")
 
 RequestCompleter = Callable[[TurnHandle], Awaitable[TurnRequest | None]]
 

@@ -44,7 +44,7 @@ class ToolQuestions:
         """Put a question to the person of a lane, and wait for the answer."""
         if question.refusal is not None:
             text = defer(
-                "{tool} wanted something of a person that I refused: {reason}.",
+                "{tool} wanted to ask a person something, and I refused: {reason}.",
                 tool=question.asker,
                 reason=question.refusal,
             )

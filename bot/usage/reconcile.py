@@ -289,14 +289,14 @@ def build_gap_notice(
     tokens = f"{threshold:,}"
     if total > 0:
         return defer(
-            "The model server has counted over {tokens} tokens more than I have. "
-            "The last time: {reason}. My figures cover only my own calls.",
+            "The model server has counted at least {tokens} tokens more than I have. Last time: {reason}. "
+            "My figures cover only my own calls.",
             tokens=tokens,
             reason=reading.why,
         )
     return defer(
-        "The model server has counted over {tokens} tokens fewer than I have. "
-        "The last time: {reason}. My figures cover only my own calls.",
+        "The model server has counted at least {tokens} tokens fewer than I have. Last time: {reason}. My "
+        "figures cover only my own calls.",
         tokens=tokens,
         reason=reading.why,
     )

@@ -127,10 +127,10 @@ async def test_people_are_let_in_blocked_unblocked_and_removed_as_in_the_chat(tm
         assert "form" in await browser.post(f"/{BOB}/let-in", {"csrf": "forged"}, 403)
         assert len(gateway.texts(BOB)) == 1
 
-        assert find_note(await browser.act(f"/{BOB}/let-in")) == "Bob has been let in."
+        assert find_note(await browser.act(f"/{BOB}/let-in")) == "Bob now has access."
         assert (await gateway.wait_for_texts(2, BOB))[1].startswith("Hello Bob.")
-        gateway.ann.tap(gateway.ann.chat.bot_messages[-1], "Let in")
-        await gateway.api.wait_until(lambda: gateway.texts()[-1] == "Bob has been let in by Ann.")
+        gateway.ann.tap(gateway.ann.chat.bot_messages[-1], "Give access")
+        await gateway.api.wait_until(lambda: gateway.texts()[-1] == "Bob got access from Ann.")
         await browser.post(f"/{BOB}/let-in", {}, 403)
         assert "Bob is a member now." in await browser.read(f"/{BOB}/let-in", 409)
 
@@ -169,10 +169,10 @@ async def test_groups_are_let_in_and_left_as_in_the_chat(tmp_path: Path):
         assert "What will happen" in await browser.read(f"{path}/let-in")
         await browser.post(f"{path}/let-in", {}, 403)
         assert team.texts() == []
-        assert find_note(await browser.act(f"{path}/let-in")) == "“Team” has been let in."
+        assert find_note(await browser.act(f"{path}/let-in")) == "“Team” now has access."
         assert (await team.wait_for_texts(1))[0].startswith("Hello!")
         gateway.ann.tap(gateway.ann.chat.bot_messages[-1], "Leave")
-        await gateway.api.wait_until(lambda: gateway.texts()[-1] == "“Team” has been let in by Ann.")
+        await gateway.api.wait_until(lambda: gateway.texts()[-1] == "“Team” got access from Ann.")
         assert "“Team” is let in now." in await browser.read(f"{path}/let-in", 409)
 
         team.group.change_member(gateway.ann.user, "member")
@@ -264,7 +264,10 @@ async def test_own_role_and_admins_of_the_settings_stay(database: Database, data
             (str(MEMBER), "remove"),
             (str(MEMBER), "block"),
         ]
-        for person, words in ((ANN, "This is you: only another admin"), (CY, "The setting ADMIN_IDS makes")):
+        for person, words in (
+            (ANN, "This is you: only another admin"),
+            (CY, "through the setting ADMIN_IDS"),
+        ):
             for act in ("remove", "block"):
                 answer = await page.post(f"/admin/people/{person}/{act}", {})
                 assert (answer.status_code, words in answer.text) == (409, True)
@@ -300,7 +303,7 @@ async def test_the_owner_of_the_machine_decides_too(database: Database, database
         ] * 2
         async with database.read_transaction() as tx:
             decision = await describe_decision(tx, DAN)
-        assert str(decision) == f"{HOSTILE} has been let in by an admin."
+        assert str(decision) == f"{HOSTILE} got access from an admin."
 
 
 async def test_who_is_decided_about_meanwhile_keeps_that_decision(database: Database, database_url: str):

@@ -204,16 +204,16 @@ async def test_only_what_was_seen_is_accepted(page: AdminPageHarness):
     assert "<mark>" in text
     seen = find_seen(text)
     assert "changed again" in await refuse(page, "shop_order", "accept", seen="0" * 64)
-    assert await act(page, "shop_order", "accept", seen=seen) == "shop_order is accepted."
+    assert await act(page, "shop_order", "accept", seen=seen) == "shop_order has been accepted."
     assert "Nothing about shop_order waits" in await refuse(page, "shop_order", "accept", seen=seen)
     text = await page.get_text("/admin/tools/shop_new")
     assert "Look twice" in text
     answer = await page.post("/admin/tools/shop_new/accept", {"seen": find_seen(text)})
     assert answer.status_code == 200
-    assert "Accept all the same" in answer.text
+    assert "Accept anyway" in answer.text
     assert [entry.what for entry in await list_changes(page.database)] == ["accepted"]
     sure = {"seen": find_seen(answer.text), "confirmed": "yes"}
-    assert await act(page, "shop_new", "accept", **sure) == "shop_new is accepted."
+    assert await act(page, "shop_new", "accept", **sure) == "shop_new has been accepted."
     changes = await list_changes(page.database)
     assert (changes[-1].subject, changes[-1].after["name"]) == ("tool shop_new", "shop_new")
     harness = RegisteredToolsHarness(page.database)
@@ -247,8 +247,8 @@ async def test_a_tool_is_tried_and_the_trial_recorded(page: AdminPageHarness):
 
 REFUSALS: tuple[tuple[str, str, Mapping[str, str], str], ...] = (
     ("clock", "grant", {"whom": ""}, "Whom?"),
-    ("clock", "grant", {"whom": "@Nobody"}, "Nobody who is in is called"),
-    ("clock", "grant", {"whom": "zebra"}, "Nobody who is in is called"),
+    ("clock", "grant", {"whom": "@Nobody"}, "Nobody with access is called"),
+    ("clock", "grant", {"whom": "zebra"}, "Nobody with access is called"),
     ("clock", "revoke", {"whom": "admins"}, "Admins may always use clock"),
     ("clock", "revoke", {"whom": str(BOB)}, "Everyone may use clock"),
     ("clock", "rule", {"rule": "sometimes"}, "A rule is never, once or always"),

@@ -163,13 +163,13 @@ def test_an_empty_reply_is_retried_once_with_the_same_messages():
 def test_a_second_empty_reply_ends_the_turn_and_says_so():
     end = expect_result(run_loop([make_reply(""), make_reply(" ")], STRICT_LIMITS)[-1])
     assert end.ending == "empty"
-    assert "no usable answer" in end.text
+    assert "usable answer" in end.text
     assert end.new_messages == (Message("assistant", end.text),)
 
 
 def test_an_empty_reply_after_tools_still_lists_the_findings():
     end = expect_result(run_loop([make_weather_reply(), make_reply(""), make_reply("")], STRICT_LIMITS)[-1])
-    assert "Found so far:\n- get_weather: `12 degrees`" in end.text
+    assert "What I found so far:\n- get_weather: `12 degrees`" in end.text
 
 
 def test_a_cut_call_is_retried_once_with_a_higher_limit_and_never_run():
@@ -197,13 +197,13 @@ def test_a_call_cut_twice_ends_the_turn_with_its_narration():
     end = expect_result(events[-1])
     assert not any(isinstance(event, RunTools) for event in events)
     assert (end.ending, end.text[:12]) == ("cut", "Look:\n```\n``")
-    assert "An admin can raise the limit." in end.text
+    assert "ask an admin to raise the limit." in end.text
 
 
 def test_an_answer_cut_at_the_limit_ends_with_a_note():
     end = expect_result(run_loop([make_reply("One\n```py\nx = 1", finish="length")], STRICT_LIMITS)[-1])
-    assert end.text == "One\n```py\nx = 1\n```\n\n_That was as long as one answer can be._"
-    assert (end.ending, end.note) == ("cut", "That was as long as one answer can be.")
+    assert end.text == "One\n```py\nx = 1\n```\n\n_I've reached the limit for one answer._"
+    assert (end.ending, end.note) == ("cut", "I've reached the limit for one answer.")
     assert end.new_messages == (Message("assistant", "One\n```py\nx = 1"),)
 
 
@@ -228,14 +228,14 @@ def test_the_last_step_offers_no_tools_and_its_answer_says_why():
     assert [event.tool_choice for event in model_calls] == ["auto", "auto", "none"]
     end = expect_result(events[-1])
     assert end.ending == "steps"
-    assert end.text == "12 in both.\n\n_I have used all 3 steps that I may take for one answer._"
+    assert end.text == "12 in both.\n\n_I've used all 3 steps allowed for one answer._"
 
 
 def test_a_last_step_without_text_ends_with_the_findings():
     last = make_reply("", make_call("get_weather", PARIS, "z"), finish="tool_calls")
     end = expect_result(run_loop([make_weather_reply(1), last], TurnLimits(2, 1024))[-1])
     assert end.ending == "steps"
-    assert end.text.startswith("I have used all 2 steps that I may take for one answer.\n\nFound so far:")
+    assert end.text.startswith("I've used all 2 steps allowed for one answer.\n\nWhat I found so far:")
 
 
 def test_findings_are_short_few_and_cannot_be_tapped():
@@ -259,7 +259,7 @@ def test_a_repeated_call_is_one_finding_with_its_latest_result():
     loop.send(make_results(loop.send(make_weather_reply(3)), "12 degrees"))
     loop.send(make_reply(""))
     end = expect_result(loop.send(make_reply("")))
-    assert end.text.endswith("Found so far:\n- get_weather: `20 degrees`\n- get_weather: `12 degrees`")
+    assert end.text.endswith("What I found so far:\n- get_weather: `20 degrees`\n- get_weather: `12 degrees`")
 
 
 def test_words_beside_a_call_that_nobody_runs_any_more_are_no_answer():
@@ -271,8 +271,8 @@ def test_words_beside_a_call_that_nobody_runs_any_more_are_no_answer():
     assert event.tool_choice == "none"
     end = expect_result(loop.send(make_weather_reply(6, text="Let me check.")))
     assert end.ending == "empty"
-    assert end.text.startswith("Let me check.\n\nThe model gave no usable answer this time.")
-    assert end.text.endswith("Found so far:\n- get_weather: `12 degrees`")
+    assert end.text.startswith("Let me check.\n\nI didn't get a usable answer this time.")
+    assert end.text.endswith("What I found so far:\n- get_weather: `12 degrees`")
 
 
 def test_a_single_allowed_step_answers_without_tools_and_without_a_note():
@@ -343,7 +343,7 @@ def test_a_turn_out_of_time_without_text_lists_the_findings(partial):
     loop.send(make_results(loop.send(make_weather_reply())))
     end = expect_result(loop.send(TurnInterruption("seconds", partial)))
     assert end.ending == "seconds"
-    assert end.text.startswith(f"{OUT_OF_TIME}\n\nFound so far:")
+    assert end.text.startswith(f"{OUT_OF_TIME}\n\nWhat I found so far:")
 
 
 def test_a_stopped_turn_keeps_what_was_shown():

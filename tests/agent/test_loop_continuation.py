@@ -21,7 +21,7 @@ from tests.agent.test_loop import (
 )
 from tests.support.offered_tools import TOOLS, make_call, make_reply
 
-NOTE = "_That was as long as one answer can be._"
+NOTE = "_I've reached the limit for one answer._"
 
 
 def make_cut_reply(text: str, tokens: int | None = 256, reasoning_tokens: int = 0) -> Reply:
@@ -140,7 +140,7 @@ def test_a_model_that_adds_nothing_is_not_called_again():
         make_cut_reply(""),
     ):
         end = expect_result(run_loop([make_cut_reply("The end."), empty_reply])[-1])
-        assert end.text == "The end.\n\n_That was as long as one answer can be, and I had nothing to add._"
+        assert end.text == "The end.\n\n_I've reached the limit for one answer. Ask me to go on._"
         assert (end.ending, end.has_more) == ("cut", False)
 
 
@@ -148,7 +148,7 @@ def test_an_answer_that_begins_to_repeat_itself_ends_there():
     end = expect_result(
         run_loop([make_cut_reply("Well, one, two, "), make_reply(" one, two," * 9, finish="repetition")])[-1]
     )
-    assert end.text == "Well, one, two,\n\n_I began to repeat myself and stopped here._"
+    assert end.text == "Well, one, two,\n\n_I started to repeat myself, so I stopped here._"
     assert not end.has_more
 
 
@@ -195,7 +195,7 @@ def test_a_call_cut_in_a_continued_answer_is_retried_with_a_higher_limit_and_kee
         expect_model_call(events[1]).messages,
     )
     end = expect_result(events[-1])
-    assert end.text.startswith("Let me look.\n\nWhat I wanted to give to a tool was too long")
+    assert end.text.startswith("Let me look.\n\nThis needed one very long tool call")
     assert end.ending == "cut"
 
 

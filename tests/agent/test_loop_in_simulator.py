@@ -210,7 +210,7 @@ async def test_an_answer_that_loops_costs_a_canvas_or_two_and_says_so():
         end = await run_whole_turn(client, build_question("@@loop:and so on, @@"))
     assert end.text.startswith("and so on,")
     assert end.text.count("so on") < 3
-    assert end.text.endswith("_I began to repeat myself and stopped here._")
+    assert end.text.endswith("_I started to repeat myself, so I stopped here._")
     [only] = endpoint.requests
     assert only.completion_tokens < 512
 

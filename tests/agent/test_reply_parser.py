@@ -42,9 +42,9 @@ async def parse_recorded(name: str) -> ReplyVerdict:
         (
             "01-chat-cut-by-max-tokens",
             "слово слово слово слово слово",
-            "That was as long as one answer can be.",
+            "I've reached the limit for one answer.",
         ),
-        ("01-repetition-stop", "ab ab", "I began to repeat myself and stopped here."),
+        ("01-repetition-stop", "ab ab", "I started to repeat myself, so I stopped here."),
         ("02-tool-choice-required-text-answer", "no tool", None),
         ("03-tool-garbage", "after", None),
         ("04-open-channel-answer-stream", "It is sunny.", None),
@@ -213,7 +213,7 @@ def test_without_tools_calls_are_ignored_and_the_text_counts():
 @pytest.mark.parametrize("finish", [None, "abort", "whatever"])
 def test_a_reply_with_an_unknown_finish_reason_counts_as_broken_off(finish):
     assert parse_reply(make_reply("Hel", finish=finish), TOOLS) == AnswerReply(
-        "Hel", "The answer broke off here."
+        "Hel", "The answer was cut off here."
     )
     assert parse_reply(make_reply("", make_call("noargs"), finish=finish), TOOLS) == CutReply("call", "")
 

@@ -113,7 +113,7 @@ async def let_in_by_keyboard(page: Page, url: str) -> None:
     await page.keyboard.press("Tab")
     await expect(page.get_by_role("button", name="Let in")).to_be_focused()
     await page.keyboard.press("Enter")
-    await expect(page.get_by_role("status")).to_have_text("Cleo has been let in.")
+    await expect(page.get_by_role("status")).to_have_text("Cleo now has access.")
     await expect(page.get_by_role("link", name="Block Cleo")).to_be_visible()
     await refuse_a_limit(page)
 

@@ -16,7 +16,7 @@ from tests.chaos.marks import due_word, read_marks
 
 STOP_BUTTON = "⏹ Stop"
 FAILURES = frozenset({"away", "refused", "empty", "cut"})  # how a turn may end when the endpoint fails
-VOICE_MISSING = "I could not use your voice message: Telegram"
+VOICE_MISSING = "I couldn't use your voice message: Telegram"
 DROPPED = "dropped by the person"
 
 

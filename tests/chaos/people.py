@@ -55,7 +55,7 @@ ODD_UPDATES = (
     {"message": None},
     {"callback_query": {"id": 1, "data": 5}},
 )
-APOLOGIES = ("/retry", DEAD_LETTER_NOTICE, "no usable answer")
+APOLOGIES = ("/retry", DEAD_LETTER_NOTICE, "a usable answer")
 
 
 @dataclass

@@ -41,13 +41,14 @@ async def ask(
 async def test_a_stranger_gets_one_line_with_a_code_and_then_silence(harness: UpdateHarness):
     sent, _ = await ask(harness, "let me in")
     assert (
-        sent.text == "This is a private bot. "
-        f"To be let in, give an admin this code: {extract_code(sent)} (valid for an hour)."
+        sent.text
+        == f"This is a private bot. To get access, give an admin this code: {extract_code(sent)} (valid "
+        "for an hour)."
     )
     assert await harness.send_text("hello?", person=STRANGER) == []
     harness.now += 11 * 60
     (again,) = await harness.send_text("hello??", person=STRANGER)
-    assert again.text == "You have not been let in yet. Your code is valid for another 49 minutes."
+    assert again.text == "You don't have access yet. Your code is valid for another 49 minutes."
     assert harness.turns.requests == []
 
 
@@ -85,13 +86,13 @@ async def test_admins_get_a_card_about_a_stranger_once_and_find_them_in_people(h
     sent, cards = await ask(harness)
     code = extract_code(sent)
     assert [card.lane for card in cards] == [str(ADMIN), str(BOB)]
-    assert {card.text for card in cards} == {f"“P77” (77) asks to be let in, with the code {code}."}
+    assert {card.text for card in cards} == {f"“P77” (77) asks for access, with the code {code}."}
     assert all(card.silent for card in cards)
-    assert cards[0].buttons == {"Let in": "stranger:add:77", "Block": "stranger:block:77"}
+    assert cards[0].buttons == {"Give access": "stranger:add:77", "Block": "stranger:block:77"}
     harness.now += 300
     (listed,) = await harness.send_text("/people", person=ADMIN)
     assert f"P77 · 77 · {code} · 5 min ago" in listed.text
-    assert listed.buttons["Let in P77"] == "people:add:77"
+    assert listed.buttons["Give P77 access"] == "people:add:77"
     harness.now += 3600
     again, cards = await ask(harness)
     assert (extract_code(again), cards) == (code, [])  # so the card holds good
@@ -105,12 +106,12 @@ async def test_the_second_admin_who_taps_a_card_sees_what_the_first_one_did(harn
     await ask(harness)
     assert (await harness.tap("stranger:add:77", person=ANNA))[0] == "This button is too old."
     toast, (greeting,) = await harness.tap("stranger:add:77", person=ADMIN)
-    assert (toast, greeting.lane) == ("P77 has been let in.", str(STRANGER))
+    assert (toast, greeting.lane) == ("P77 now has access.", str(STRANGER))
     toast, sent = await harness.tap("stranger:block:77", person=BOB)
-    assert (toast, sent) == ("P77 has been let in by Ada.", [])
+    assert (toast, sent) == ("P77 got access from Ada.", [])
     assert harness.access.get_role(STRANGER) == "member"
     edits = [call["given"][0] for call in harness.bot.calls_of("edit_message_text")]
-    assert edits == ["P77 has been let in.", "P77 has been let in by Ada."]
+    assert edits == ["P77 now has access.", "P77 got access from Ada."]
 
 
 async def test_a_stranger_is_blocked_by_a_card_and_cards_are_few(harness: UpdateHarness):
@@ -121,7 +122,7 @@ async def test_a_stranger_is_blocked_by_a_card_and_cards_are_few(harness: Update
         assert (await harness.tap(data, person=ADMIN))[0] == "This button is too old."
     assert (await harness.tap("people:unblock:77", person=ADMIN))[0] == "P77 is no longer blocked."
     toast, (greeting,) = await harness.tap("stranger:add:77", person=ADMIN)  # the card of another admin
-    assert toast == "P77 has been let in."
+    assert toast == "P77 now has access."
     assert greeting.text.startswith("Hello P77.")
     cards = [len((await ask(harness, person=person))[1]) for person in range(100, 107)]
     assert cards == [1, 1, 1, 1, 0, 0, 0]
@@ -130,7 +131,7 @@ async def test_a_stranger_is_blocked_by_a_card_and_cards_are_few(harness: Update
 @pytest.mark.parametrize(
     ("data", "toast", "role"),
     [
-        ("stranger:add:77", "P77 has been let in.", "member"),
+        ("stranger:add:77", "P77 now has access.", "member"),
         ("stranger:block:77", "P77 is blocked.", "blocked"),
     ],
 )
@@ -149,7 +150,7 @@ async def test_a_guest_of_the_once_open_bot_is_decided_about_by_a_card(
 @pytest.mark.parametrize(
     ("data", "role", "toast"),
     [
-        ("people:unblock:6", "member", "Bob has been let in by Ada."),
+        ("people:unblock:6", "member", "Bob got access from Ada."),
         ("people:remove:6", "blocked", "Bob has been blocked by Ada."),
         ("people:add:6", "blocked", "Bob has been blocked by Ada."),
     ],
@@ -170,11 +171,11 @@ async def test_who_set_a_limit_is_not_taken_for_who_decided(harness: UpdateHarne
     await harness.tap("stranger:add:77", person=ADMIN)
     for limit in (5, 6):
         await harness.send_text(f"/limits 77 {limit}", person=BOB)
-    assert (await harness.tap("stranger:add:77", person=BOB))[0] == "P77 has been let in by Ada."
+    assert (await harness.tap("stranger:add:77", person=BOB))[0] == "P77 got access from Ada."
     await harness.send_text("/people remove 77", person=ADMIN)
     await harness.send_text("/limits 77 7", person=BOB)
     _, reply = await harness.send_text("/people add 77", person=ADMIN)
-    assert reply.text == "P77 has been let in."
+    assert reply.text == "P77 now has access."
 
 
 async def test_an_admin_pastes_a_bare_code(harness: UpdateHarness):
@@ -184,7 +185,7 @@ async def test_an_admin_pastes_a_bare_code(harness: UpdateHarness):
     await harness.send_text("ABCDEFGH", person=ADMIN)  # nobody's code
     assert len(harness.turns.requests) == 2
     greeting, reply = await harness.send_text(f" {code.lower()} ", person=ADMIN)
-    assert (greeting.lane, reply.text) == (str(STRANGER), "P77 has been let in.")
+    assert (greeting.lane, reply.text) == (str(STRANGER), "P77 now has access.")
     assert len(harness.turns.requests) == 2
 
 
@@ -205,7 +206,7 @@ async def test_people_are_removed_and_blocked_by_name(harness: UpdateHarness):
     (sent,) = await harness.send_text("/people remove @P8", person=ADMIN)
     assert sent.text == "P8 has been removed."
     (sent,) = await harness.send_text("/people remove P8", person=ADMIN)
-    assert sent.text == "Nobody who is in is called P8. /people shows names and numbers."
+    assert sent.text == "Nobody with access is called P8. /people lists names and numbers."
 
 
 async def test_a_code_lets_its_stranger_in_and_greets_them(harness: UpdateHarness):
@@ -213,7 +214,7 @@ async def test_a_code_lets_its_stranger_in_and_greets_them(harness: UpdateHarnes
     messages = await harness.send_text(f"/people add {extract_code(sent).lower()}", person=ADMIN)
     assert [(message.lane, message.text.split(".")[0]) for message in messages] == [
         ("77", "Hello P77"),
-        ("1", "P77 has been let in"),
+        ("1", "P77 now has access"),
     ]
     assert Lane(STRANGER) in harness.commits.lanes
     await harness.send_text("hello", person=STRANGER)
@@ -316,7 +317,7 @@ async def test_the_link_of_the_first_run_makes_an_admin(database: Database):
         for message in await harness.send_text(f"/start {code}", person=STRANGER)
         if len(message.buttons) == 3
     ]
-    assert "You are an admin here" in greeting.text
+    assert "You're an admin here" in greeting.text
     assert harness.access.get_role(STRANGER) == "admin"
 
 
@@ -392,7 +393,7 @@ async def test_admins_named_by_the_settings_stay(database: Database):
     await harness.let_in(BOB, "admin")
     for args in ("remove 1", "block 1"):
         (sent,) = await harness.send_text(f"/people {args}", person=BOB)
-        assert sent.text == "The setting ADMIN_IDS makes this person an admin; change it there."
+        assert sent.text == "This person is an admin through the setting ADMIN_IDS; change it there."
     (sent,) = await harness.send_text("/people", person=BOB)
     assert "Person 1 · 1 · admin (ADMIN_IDS)" in sent.text
     assert sent.buttons == {}
@@ -403,13 +404,13 @@ async def test_admins_named_by_the_settings_stay(database: Database):
 @pytest.mark.parametrize("args", ["dance", "block", "remove ", "dance Anna"])
 async def test_people_with_other_words_says_how(harness: UpdateHarness, args: str):
     (sent,) = await harness.send_text(f"/people {args}", person=ADMIN)
-    assert sent.text.startswith("/people shows")
+    assert sent.text.startswith("/people lists")
 
 
 @pytest.mark.parametrize("name", ["nobody", "-5", "5 6", "٣", "x" * 4000])
 async def test_a_name_that_nobody_has_is_said(harness: UpdateHarness, name: str):
     (sent,) = await harness.send_text(f"/people block {name}", person=ADMIN)
-    assert sent.text == f"Nobody who is in is called {name[:40]}. /people shows names and numbers."
+    assert sent.text == f"Nobody with access is called {name[:40]}. /people lists names and numbers."
 
 
 async def test_a_forged_button_of_an_admin_is_too_old(harness: UpdateHarness):
@@ -425,7 +426,7 @@ async def test_a_long_list_is_several_messages_and_bounded(harness: UpdateHarnes
     sent = await harness.send_text("/people", person=ADMIN)
     assert all(len(message.buttons) <= 100 and len(message.text) <= 4096 for message in sent)
     assert "… and 42 more" in "".join(message.text for message in sent)
-    assert sum("Let in" in label for message in sent for label in message.buttons) == 50
+    assert sum(label.startswith("Give ") for message in sent for label in message.buttons) == 50
     toast, _ = await harness.tap("people:block:100", person=ADMIN)
     assert toast == "P100 is blocked."
     assert harness.bot.calls_of("edit_message_text") == []

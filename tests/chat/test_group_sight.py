@@ -88,9 +88,9 @@ async def test_people_read_what_is_true_of_their_group_and_what_changes_it(tmp_p
         await press(gateway, "Team")
         assert "turn privacy mode off with /setprivacy at @BotFather" in gateway.texts()[-1]
         await press(gateway, "Read along")
-        assert (await team.wait_for_texts(2))[-1].startswith("From now on I also read what reaches me")
+        assert (await team.wait_for_texts(2))[-1].startswith("From now on I also read along here")
         toasts = [call.params["text"] for call in gateway.api.calls_of("answerCallbackQuery")[-1:]]
-        assert toasts == ["But I don't see there what people write to each other."]
+        assert toasts == ["But I can't see what people write to each other there."]
 
         # BotFather's switch changes nothing until the bot is added again.
         gateway.api.change_bot(can_read_all_group_messages=True)

@@ -83,18 +83,18 @@ async def test_admins_are_asked_about_a_group_that_somebody_else_adds_the_bot_to
     await harness.let_in(ANNA)
     assert await ask(harness, "hi") == []
     assert harness.turns.requests == []
-    toast, [introduction] = await harness.tap(card.buttons["Let in"], person=ADMIN)
+    toast, [introduction] = await harness.tap(card.buttons["Give access"], person=ADMIN)
     assert (toast, introduction.lane) == ("I'm in the group “Family” now.", str(CHAT))
     await ask(harness, "hi")
     assert [request.lane for request in harness.turns.requests] == [Lane(CHAT)]
-    assert await harness.tap(card.buttons["Leave"], person=ADMIN) == ("“Family” has been let in by Ada.", [])
+    assert await harness.tap(card.buttons["Leave"], person=ADMIN) == ("“Family” got access from Ada.", [])
 
 
 async def test_only_admins_decide_about_a_group(harness: UpdateHarness):
     await harness.let_in(ADMIN, "admin")
     await harness.let_in(ANNA)
     [card] = await change_membership(harness, "member", by=ANNA)
-    await harness.tap(card.buttons["Let in"], person=ANNA)
+    await harness.tap(card.buttons["Give access"], person=ANNA)
     assert harness.groups.find_open(CHAT) is None
 
 
@@ -103,7 +103,7 @@ async def test_the_bot_leaves_a_group_that_an_admin_does_not_want(harness: Updat
     [card] = await change_membership(harness, "member", by=ANNA)
     assert await harness.tap(card.buttons["Leave"], person=ADMIN) == ("I've left “Family”.", [])
     assert [call["given"] for call in harness.bot.calls_of("leave_chat")] == [(CHAT,)]
-    assert await harness.tap(card.buttons["Let in"], person=ADMIN) == ("I'm no longer in “Family”.", [])
+    assert await harness.tap(card.buttons["Give access"], person=ADMIN) == ("I'm no longer in “Family”.", [])
 
 
 async def test_a_group_that_the_gateway_knows_nothing_of_is_asked_about_once(harness: UpdateHarness):
@@ -111,15 +111,15 @@ async def test_a_group_that_the_gateway_knows_nothing_of_is_asked_about_once(har
     [card] = await ask(harness, "hello?", person=BOB)
     assert (card.lane, card.text) == (
         str(ADMIN),
-        f"I'm in the group “Family”, and somebody there is asking me something.\n{HEARING_HINT}",
+        f"I'm in the group “Family”, and somebody there has asked me something.\n{HEARING_HINT}",
     )
     assert await ask(harness, "hello?", person=BOB) == []
 
 
 async def test_strangers_are_not_answered_in_a_group_and_admins_hear_of_each_once(in_group: UpdateHarness):
     [card] = await ask(in_group, "hi", person=BOB)
-    assert (card.lane, card.text) == (str(ADMIN), "“Bob” (6) asks me something in the group “Family”.")
-    assert card.buttons == {"Let in": "stranger:add:6", "Block": "stranger:block:6"}
+    assert (card.lane, card.text) == (str(ADMIN), "“Bob” (6) has asked me something in the group “Family”.")
+    assert card.buttons == {"Give access": "stranger:add:6", "Block": "stranger:block:6"}
     assert await ask(in_group, "hello?", person=BOB) == []
     assert in_group.turns.requests == []
     assert [row.body for row in await in_group.load_items(sender=BOB)] == [None, None]
@@ -128,7 +128,7 @@ async def test_strangers_are_not_answered_in_a_group_and_admins_hear_of_each_onc
 async def test_who_asked_in_a_group_gets_their_code_as_soon_as_they_write_alone(in_group: UpdateHarness):
     [_] = await ask(in_group, "hi", person=BOB)
     [reply] = await in_group.send_text("hi", person=BOB)  # admins have their card
-    assert "To be let in, give an admin this code: " in reply.text
+    assert "To get access, give an admin this code: " in reply.text
 
 
 async def test_a_group_that_was_left_for_who_is_blocked_is_asked_about_for_others(harness: UpdateHarness):

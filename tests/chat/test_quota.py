@@ -33,7 +33,7 @@ async def test_a_refused_message_is_answered_by_a_line_and_by_a_retry_when_there
         await send_and_read(gateway, "@@say:One.@@", 2)
         assert gateway.texts(BOB)[0] == "One."
         refused = await send_and_read(gateway, "@@say:Two.@@", 3)
-        assert refused.startswith("You have used up today's allowance.")
+        assert refused.startswith("You've used up today's allowance.")
         assert "at 00:00 (in " in refused
         assert "/retry" in refused
         request_count = len(gateway.endpoint.requests)
@@ -70,15 +70,15 @@ async def test_one_notice_at_four_fifths_a_day_also_across_a_restart(tmp_path: P
             assert gateway.texts(BOB) == ["One."]
             gateway.api.person(BOB).send(f"{CALL}{CALL}@@say:Two.@@")
             await gateway.wait_for_texts(3, chat=BOB)
-            assert gateway.texts(BOB)[-1].startswith("You have used about 80 % of today's allowance.")
+            assert gateway.texts(BOB)[-1].startswith("You've used about 80% of today's allowance.")
         async with gateway.run():
             assert await send_and_read(gateway, "@@say:Last.@@", 4) == "Last."
             assert (await send_and_read(gateway, "@@say:Never.@@", 5)).startswith(
-                "You have used up today's allowance."
+                "You've used up today's allowance."
             )
             gateway.ann.send("@@say:Admins have no limit.@@")
             assert await gateway.wait_for_texts() == ["Admins have no limit."]
-        assert sum("You have used about" in text for text in gateway.texts(BOB)) == 1
+        assert sum("You've used about" in text for text in gateway.texts(BOB)) == 1
 
 
 async def test_a_new_day_brings_new_ones(tmp_path: Path):
@@ -111,12 +111,10 @@ async def test_with_plenty_left_nobody_looks_at_each_turn_and_the_limit_holds_al
         for number in range(1, 4):
             await send_and_read(gateway, f"@@say:{number}@@", number)
         assert (await send_and_read(gateway, "@@say:4@@", 5)).startswith(
-            "You have used about 80 % of today's allowance."
+            "You've used about 80% of today's allowance."
         )
         await send_and_read(gateway, "@@say:5@@", 6)
-        assert (await send_and_read(gateway, "@@say:6@@", 7)).startswith(
-            "You have used up today's allowance."
-        )
+        assert (await send_and_read(gateway, "@@say:6@@", 7)).startswith("You've used up today's allowance.")
 
 
 async def test_a_limit_that_is_lowered_holds_for_the_next_message(tmp_path: Path):
@@ -125,7 +123,7 @@ async def test_a_limit_that_is_lowered_holds_for_the_next_message(tmp_path: Path
         gateway.ann.send(f"/limits {BOB} 1")
         await gateway.wait_for_texts()
         assert (await send_and_read(gateway, "@@say:Two.@@", 2)).startswith(
-            "You have used up today's allowance."
+            "You've used up today's allowance."
         )
 
 
@@ -137,7 +135,7 @@ async def test_of_a_limit_that_was_lowered_far_all_is_used(tmp_path: Path):
         await gateway.wait_for_texts()
         await send_and_read(gateway, "@@say:4@@", 4)
         text = await send_and_read(gateway, "/usage", 5)
-        assert "About 100 % of today's allowance used" in text
+        assert "About 100% of today's allowance used" in text
 
 
 async def test_of_calls_without_a_count_each_counts_as_one_canvas_of_the_allowance(tmp_path: Path):
@@ -153,10 +151,10 @@ async def test_of_calls_without_a_count_each_counts_as_one_canvas_of_the_allowan
         bob.send("/limits")
         text = (await gateway.wait_for_texts(len(answers) + 4, chat=BOB))[-1]
         percent = 10 * len(gateway.endpoint.requests)
-        assert text.startswith(f"You have used about {percent} % of today's allowance.")
+        assert text.startswith(f"You've used about {percent}% of today's allowance.")
         bob.send("/usage")
         text = (await gateway.wait_for_texts(len(answers) + 5, chat=BOB))[-1]
-        assert f"About {percent} % of today's allowance used" in text
+        assert f"About {percent}% of today's allowance used" in text
 
 
 async def test_a_group_has_an_allowance_for_what_all_of_its_people_take(tmp_path: Path):
@@ -169,7 +167,7 @@ async def test_a_group_has_an_allowance_for_what_all_of_its_people_take(tmp_path
         team.ann.send("/ask@canvasgram_sim_bot @@say:One.@@", thread=topic)
         [answer, warning] = await team.wait_for_texts(2, topic)
         assert answer == "One."
-        assert warning.startswith("This group has used about 100 % of today's allowance.")
+        assert warning.startswith("This group has used about 100% of today's allowance.")
         team.ben.send("/ask@canvasgram_sim_bot @@say:Two.@@", thread=team.group)
         assert (await team.wait_for_texts(2))[-1].startswith("This group has used up today's allowance.")
         team.ben.send("@@say:Three.@@")

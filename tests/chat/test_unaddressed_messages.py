@@ -234,7 +234,7 @@ async def test_an_admin_turns_it_on_where_the_endpoint_can_read_and_the_group_is
     assert sent == []
     _, [notice, hint] = await harness.tap(f"group:judge:{CHAT}", person=ADMIN)
     assert (notice.lane, notice.text[:21]) == (str(CHAT), "From now on I also lo")
-    assert (hint.lane, "nobody has measured" in hint.text) == (str(ADMIN), True)
+    assert (hint.lane, "Nobody has measured" in hint.text) == (str(ADMIN), True)
     group = harness.groups.find_open(CHAT)
     assert group is not None
     assert group.judges
@@ -250,4 +250,4 @@ async def test_it_is_said_that_it_sees_little(harness: UpdateHarness):
     group = Group(CHAT, "Family", "in", harness.now, hears_all=False)
     harness.groups.remember(group)
     toast, _ = await harness.tap(f"group:judge:{CHAT}", person=ADMIN)
-    assert toast == "But I don't see there what people write to each other."
+    assert toast == "But I can't see what people write to each other there."

@@ -36,7 +36,7 @@ async def test_an_album_of_videos_is_answered_once(harness: UpdateHarness):
         await harness.store_updates(harness.build_message(video=VIDEO, media_group_id="m1"))
     harness.now += 1.1
     (sent,) = await harness.handle_claimed()
-    assert sent.text == "I could not use 3 of your videos: videos can't be watched here."
+    assert sent.text == "I couldn't use 3 of your videos: videos can't be watched here."
     assert {row.state for row in await harness.load_items()} == {"done"}
 
 
@@ -54,7 +54,7 @@ async def test_the_caption_of_a_video_is_answered_and_that_nobody_watched_it_is_
         f"[data: {noun}, 34 s]\n({noun} not shown to you: videos can't be watched here)\n"
         "[end of data]\nIs it safe?"
     )
-    assert request.preface == f"(I could not use your {noun}: videos can't be watched here.)\n\n"
+    assert request.preface == f"(I couldn't use your {noun}: videos can't be watched here.)\n\n"
 
 
 def build_photo(file: str = "p") -> list[dict[str, Any]]:
@@ -86,9 +86,7 @@ async def test_an_album_waits_for_its_last_photo_and_is_one_message(harness: Upd
 async def test_what_telegram_does_not_have_is_one_line_and_no_turn(harness: UpdateHarness):
     await harness.store_updates(harness.build_message(photo=build_photo()))
     (sent,) = await harness.handle_claimed()
-    assert (
-        sent.text == "I could not use your photo: Telegram does not have it any more; please send it again."
-    )
+    assert sent.text == "I couldn't use your photo: Telegram does not have it any more; please send it again."
     assert harness.turns.requests == []
     assert [row.state for row in await harness.load_items()] == ["done"]
 
@@ -103,13 +101,13 @@ async def test_a_text_that_waits_with_it_is_answered(harness: UpdateHarness):
         "[data: photo]\n(photo not shown to you: Telegram does not have it any more"
     )
     assert (request.texts[1], request.attachments) == ("See?", ((), ()))
-    assert request.preface.startswith("(I could not use your photo: Telegram does not have it any more")
+    assert request.preface.startswith("(I couldn't use your photo: Telegram does not have it any more")
 
 
 async def test_an_empty_caption_is_nothing_to_answer(harness: UpdateHarness):
     await harness.store_updates(harness.build_message(photo=build_photo(), caption=" \n"))
     (sent,) = await harness.handle_claimed()
-    assert sent.text.startswith("I could not use your photo")
+    assert sent.text.startswith("I couldn't use your photo")
 
 
 async def test_what_is_rejected_before_a_download_is_named_before_the_answer_too(harness: UpdateHarness):
@@ -126,7 +124,7 @@ async def test_what_is_rejected_before_a_download_is_named_before_the_answer_too
     assert "3 hours ago" in late
     assert (
         unusable
-        == "(I could not use your voice message: sound is not understood here; please write it as text.)"
+        == "(I couldn't use your voice message: sound is not understood here; please write it as text.)"
     )
     assert harness.downloader.fetched_ids == []
 

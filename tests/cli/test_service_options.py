@@ -147,7 +147,7 @@ async def test_a_source_is_configured_and_keeps_its_tools_and_grants(env_file: P
         lines = await actions.configure_source(
             session, "shop", (("query", "api_key={shop}"), ("set", "colour=red")), ()
         )
-        assert lines == ["shop is changed.", "query api_key={shop}", "set colour=red"]
+        assert lines == ["shop has been changed.", "query api_key={shop}", "set colour=red"]
         tool_lines = await actions.list_tools(session, as_json=False)
         assert any(
             line.startswith("shop_list_items · on · admins, everyone · ") for line in tool_lines
@@ -246,7 +246,7 @@ async def test_another_base_url_and_an_argument_given_free_are_accepted(env_file
         assert (await actions.run_tool(session, "shop_list_items", '{"kind": "hats", "colour": "blue"}'))[1]
         assert other.calls[0][1] == f"/v1/items/hats?colour=blue&api_key={KEY}"
         lines = await actions.configure_source(session, "shop", (("base-url", ""),), ())
-        assert lines == ["shop is changed.", "query api_key={shop}"]
+        assert lines == ["shop has been changed.", "query api_key={shop}"]
         assert (await actions.run_tool(session, "shop_list_items", '{"kind": "hats", "colour": "blue"}'))[1]
         assert len(shop.calls) == 1
 

@@ -55,7 +55,7 @@ async def test_a_server_is_signed_in_to_on_the_machine_and_again(tmp_path: Path)
 
         output, errors = await paste_address(await start(tmp_path, *add), servers)
         assert errors == ""
-        assert "You are signed in to notes." in output
+        assert "You're signed in to notes." in output
         assert "notes_echo" in output
 
         attempt = await start(tmp_path, "try", "notes_echo", '{"text": "hello"}')
@@ -64,7 +64,7 @@ async def test_a_server_is_signed_in_to_on_the_machine_and_again(tmp_path: Path)
 
         servers.authorization.revoke_all()
         output, _ = await paste_address(await start(tmp_path, "signin", "notes"), servers)
-        assert output.endswith("You are signed in to notes.\n")
+        assert output.endswith("You're signed in to notes.\n")
         with sqlite3.connect(tmp_path / "here.db") as database:
             events = [row[0] for row in database.execute("SELECT what FROM audit")]
         database.close()

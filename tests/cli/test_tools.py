@@ -132,13 +132,13 @@ def test_builtin_tools_are_listed_shown_switched_ruled_and_granted(call: Command
     ("args", "reason"),
     [
         (["show", "nothing"], "There is no tool called nothing.\n"),
-        (["remove", "clock"], "clock cannot be removed alone; it can be disabled.\n"),
+        (["remove", "clock"], "clock can't be removed on its own, but you can disable it.\n"),
         (["accept", "clock"], "Nothing about clock waits to be accepted.\n"),
         (["rule", "clock", "sometimes"], "A rule is never, once or always;"),
         (["deliver", "clock", "maybe"], "Say on or off:"),
         (["rule", "clock", "trusted"], "There is no source clock; /tools shows the source of each tool.\n"),
         (["deliver", "clock", "on"], "clock is a function of this machine: it sends what it returns.\n"),
-        (["grant", "clock", "somebody"], "Nobody who is in is called somebody."),
+        (["grant", "clock", "somebody"], "Nobody with access is called somebody."),
         (["add", "server"], "There is no file server, and it is no URL. Give one of both.\n"),
         (["add", "server", "--stdio"], "Say --name: the tools' names will begin with it.\n"),
         (["add", "http://x.example", "--mcp", "--stdio"], "Take one of --mcp, --stdio and --endpoint.\n"),
@@ -185,7 +185,7 @@ def test_builtin_tools_are_listed_shown_switched_ruled_and_granted(call: Command
             ["add", "./here/odd", "--stdio", "--name", "odd"],
             "./here/odd is no program. Say its whole path.\n",
         ),
-        (["grant", "clock", "--everyone"], "Nobody who is in is called --everyone."),
+        (["grant", "clock", "--everyone"], "Nobody with access is called --everyone."),
         (["try", "nothing"], "nothing cannot be used now;"),
         (["try", "clock", "{"], "Arguments are JSON,"),
         (["secret", "remove", "x"], "There is no secret called x.\n"),
@@ -383,7 +383,7 @@ async def test_operations_of_a_document_are_listed_and_some_are_added():
         with pytest.raises(NeedsConfirming):
             await actions.accept_change(session, "shop_evil", hash_prefix, allow_flagged=False)
         assert await actions.accept_change(session, "shop_evil", hash_prefix, allow_flagged=True) == [
-            "shop_evil is accepted."
+            "shop_evil has been accepted."
         ]
         other = f"{shop.document_url}?other"
         with pytest.raises(ChangeRefused, match="source shop already"):

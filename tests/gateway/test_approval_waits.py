@@ -77,7 +77,7 @@ async def test_a_chat_goes_on_while_calls_wait_and_a_late_answer_replies_to_its_
             async with gateway.run():
                 assert (
                     await tap_buttons(gateway, gateway.ann, question, "Allow once", "Deny")
-                    == "You have already answered this."
+                    == "You've already answered this."
                 )
                 late = await wait_for_message(gateway, "rang one")
                 assert late.raw["reply_to_message"]["message_id"] == first.message_id
@@ -116,7 +116,7 @@ async def test_what_is_allowed_here_is_listed_taken_back_and_a_new_conversation_
         gateway.ann.send(ring_prompt("three", then="once more"))
         last = await wait_for_question(gateway, "three")
         gateway.ann.send("/new")
-        await wait_for_message(gateway, "your notes are kept.")
+        await wait_for_message(gateway, "I've kept your notes.")
         ended = await wait_for_message(gateway, "Stopped; I won't run it.")
         assert (ended.message_id, ended.buttons) == (last.message_id, [])
         gateway.ann.send("@@say:something new@@")
@@ -134,7 +134,7 @@ async def let_bob_in(gateway: GatewayHarness, tool: str) -> SimulatedPerson:
     """Bob, who may use this tool when the gateway starts the next time."""
     async with gateway.run():
         gateway.ann.send(f"/people add {BOB}")
-        await wait_for_message(gateway, "has been let in.")
+        await wait_for_message(gateway, "now has access.")
         gateway.ann.send(f"/grant {tool} {BOB}")
         await gateway.api.wait_until(
             lambda: any(text.startswith(f"{tool} may be used by") for text in gateway.texts())

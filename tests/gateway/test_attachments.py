@@ -106,7 +106,7 @@ async def test_more_pictures_than_a_turn_takes_are_left_out_and_that_is_said(tmp
         gateway.ann.send_document("last.png", content=png, caption="and?")
         [answer] = await gateway.wait_for_texts()
     reason = "I can't look at that many in one go; please send them one after another"
-    assert answer == f"(I could not use 2 of your photos, your picture: {reason}.)\n\nTwo."
+    assert answer == f"(I couldn't use 2 of your photos, your picture: {reason}.)\n\nTwo."
     album, single = last_user_messages(gateway)
     assert (len(message_images(album)), len(message_images(single))) == (2, 0)
     assert message_text(album) == f"[data: photo]\n(photo not shown to you: {reason})\n[end of data]"
@@ -124,8 +124,8 @@ async def test_a_small_prompt_takes_fewer_pictures(tmp_path: Path):
             gateway.ann.send_photo(content=attachment_files.make_image(), album="a")
         [answer] = await gateway.wait_for_texts()
     assert answer.startswith(
-        "(I could not use 2 of your photos: "
-        "I can't look at that many in one go; please send them one after another.)"
+        "(I couldn't use 2 of your photos: I can't look at that many in one go; please send them one after "
+        "another.)"
     )
     assert gateway.endpoint.requests[-1].prompt_tokens <= 2000
 
@@ -237,8 +237,8 @@ async def test_what_cannot_be_read_is_told_with_and_without_a_question(tmp_path:
             gateway.ann.send_document(name, content=content, caption="Sum it up.")
             answer = (await gateway.wait_for_texts(2 * number + 2))[-1]
             noun, reason = problem.split(f" {name}: ")
-            assert told == f"I could not use {problem}."
-            assert answer == f"(I could not use {noun}: {reason}.)\n\nSorry."
+            assert told == f"I couldn't use {problem}."
+            assert answer == f"(I couldn't use {noun}: {reason}.)\n\nSorry."
             text = message_text(last_user_messages(gateway)[-1])
             assert text.endswith(f"not shown to you: {reason})\n[end of data]\nSum it up.")
 
@@ -247,7 +247,7 @@ async def test_a_file_over_twenty_megabytes_is_not_asked_for(tmp_path: Path):
     async with running_gateway(tmp_path) as gateway:
         gateway.ann.send_document("a.pdf", content=b"%PDF-", size=30_000_000)
         [line] = await gateway.wait_for_texts()
-        assert line.startswith("I could not use your file a.pdf: it is larger than 20 MB")
+        assert line.startswith("I couldn't use your file a.pdf: it is larger than 20 MB")
         assert gateway.api.calls_of("getFile") == []
 
 
@@ -269,7 +269,7 @@ async def test_sound_is_not_understood_and_that_is_said(tmp_path: Path):
     async with running_gateway(tmp_path, SimulatedEndpoint(brain=reply_with("Hm."))) as gateway:
         gateway.ann.send_voice(seconds=12, content=b"OggS")
         reason = "sound is not understood here; please write it as text"
-        assert await gateway.wait_for_texts() == [f"I could not use your voice message: {reason}."]
+        assert await gateway.wait_for_texts() == [f"I couldn't use your voice message: {reason}."]
         gateway.endpoint.hold()
         gateway.ann.send("wait")
         await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)
@@ -278,7 +278,7 @@ async def test_sound_is_not_understood_and_that_is_said(tmp_path: Path):
         await gateway.api.wait_until(lambda: gateway.api.calls_of("setMessageReaction"))
         gateway.endpoint.release()
         *_, answer = await gateway.wait_for_texts(3)
-        assert answer == f"(I could not use your video message: {reason}.)\n\nHm."
+        assert answer == f"(I couldn't use your video message: {reason}.)\n\nHm."
         assert gateway.api.calls_of("getFile") == []
 
 
@@ -390,7 +390,7 @@ async def test_a_paper_that_takes_too_long_is_said_to(tmp_path: Path, monkeypatc
     async with running_gateway(tmp_path) as gateway:
         gateway.ann.send_document("a.pdf", content=attachment_files.make_slow_pdf())
         assert await gateway.wait_for_texts() == [
-            "I could not use your file a.pdf: opening it takes too much time or memory."
+            "I couldn't use your file a.pdf: opening it takes too much time or memory."
         ]
         assert gateway.endpoint.requests == []
 
@@ -436,7 +436,7 @@ async def test_who_sends_very_many_files_is_told_before_the_oldest_lose_their_te
         await enlarge_stored_files(gateway, 45)
         ann.send_document("two.txt", content=b"Two.", caption="And this one.")
         texts = await gateway.wait_for_texts(3)
-        assert [text for text in texts if "text of your oldest ones" in text] == [texts[1]]
+        assert [text for text in texts if "text of your oldest files" in text] == [texts[1]]
         await enlarge_stored_files(gateway, 45)
         ann.send_document("three.txt", content=b"Three.", caption="And this.")
         await gateway.wait_for_texts(4)
@@ -453,7 +453,7 @@ async def test_pictures_that_there_is_no_space_for_are_refused_unfetched_and_tex
         await gateway.wait_for_texts()
         await enlarge_stored_files(gateway, 50)
         ann.send_photo("", content=attachment_files.make_image())
-        assert (await gateway.wait_for_texts(2))[1] == f"I could not use your photo: {NO_SPACE}."
+        assert (await gateway.wait_for_texts(2))[1] == f"I couldn't use your photo: {NO_SPACE}."
         ann.send("And without one?")
         await gateway.wait_for_texts(3)
         assert len(gateway.api.calls_of("getFile")) == 1

@@ -18,7 +18,7 @@ async def test_the_first_admin_comes_in_by_a_link_and_taps_an_example(tmp_path: 
         async with gateway.run():
             gateway.ann.send(f"/start {code}")
             (greeting,) = await gateway.wait_for_texts()
-            assert "You are an admin here" in greeting
+            assert "You're an admin here" in greeting
             message = gateway.api.chat(gateway.ann.id).bot_messages[0]
             assert len(message.buttons) == 3
             tap = gateway.ann.tap(message, message.buttons[0]["text"])
@@ -36,7 +36,7 @@ async def test_a_stranger_is_let_in_by_the_code_they_were_shown(tmp_path: Path):
         code = re.search(r"\b[A-Z]{8}\b", text)
         assert code is not None
         gateway.ann.send(f"/people add {code[0]}")
-        assert await gateway.wait_for_texts() == ["Bob has been let in."]
+        assert await gateway.wait_for_texts() == ["Bob now has access."]
         await gateway.wait_for_texts(2, chat=BOB)
         bob.send("@@say:Welcome@@")
         assert (await gateway.wait_for_texts(3, chat=BOB))[-1] == "Welcome"
@@ -66,10 +66,10 @@ async def test_what_waits_can_be_dropped_with_one_button(tmp_path: Path):
         message = next(
             message for message in gateway.api.chat(gateway.ann.id).bot_messages if message.buttons
         )
-        tap = gateway.ann.tap(message, "Drop it")
+        tap = gateway.ann.tap(message, "Skip it")
         await gateway.api.wait_until(lambda: tap.answer)
         # The offer is edited while the second turn tells of its end: either may come first.
-        await gateway.api.wait_until(lambda: sorted(gateway.texts()) == ["Dropped.", "Stopped.", "Stopped."])
+        await gateway.api.wait_until(lambda: sorted(gateway.texts()) == ["Skipped.", "Stopped.", "Stopped."])
 
 
 async def test_retry_answers_again(tmp_path: Path):

@@ -187,4 +187,4 @@ async def test_a_crash_loop_ends_with_the_item_set_aside(tmp_path: Path):
         async with gateway.run():
             texts = await gateway.wait_for_texts(3)
     assert any("Something went wrong" in text for text in texts)
-    assert any("could not be processed" in text for text in texts)
+    assert any("couldn't process" in text for text in texts)

@@ -75,11 +75,12 @@ async def come_in(day: FamilyDay) -> None:
     [line] = await day.say(day.mia, "Hallo!")
     [card] = await day.wait_for_answers(day.ann, welcome.message_id)
     code = card.text.rpartition(" ")[2].rstrip(".")
-    assert card.text == f"“Mia” ({MIA}) asks to be let in, with the code {code}."
+    assert card.text == f"“Mia” ({MIA}) asks for access, with the code {code}."
     assert line.text == GERMAN(
-        "This is a private bot. To be let in, give an admin this code: {code} (valid for an hour).", code=code
+        "This is a private bot. To get access, give an admin this code: {code} (valid for an hour).",
+        code=code,
     )
-    day.ann.tap(card, "Let in")
+    day.ann.tap(card, "Give access")
     [greeting] = await day.wait_for_answers(day.mia, line.message_id)
     assert len(greeting.buttons) == 3
     await day.say(day.stan, "Hi")
@@ -199,7 +200,7 @@ async def look_at_what_was_used(day: FamilyDay) -> None:
     [changed] = await day.say(day.ann, "/limits Mia none")
     assert changed.text == f"Mia · {MIA}: no limit."
     [limit] = await day.say(day.mia, "/limits")
-    assert limit.text == GERMAN("You have no daily limit.")
+    assert limit.text == GERMAN("You don't have a daily limit.")
     [ranking] = await day.say(day.ann, "/usage all")
     assert "1. Mia: " in ranking.text
 

@@ -121,15 +121,15 @@ async def answer_below_newer_messages(gateway: GatewayHarness, person: Simulated
 async def ask_before_an_older_one(gateway: GatewayHarness, person: SimulatedPerson, tmp_path: Path):
     messages = await ask(gateway, person, "one", "two", "three")
     person.edit(messages[0], "@@say:uno@@")
-    card = await wait_for_message(gateway, person, "You changed a message")
-    assert "the 2 exchanges that came after it." in card.text
+    card = await wait_for_message(gateway, person, "You edited a message")
+    assert "the 2 questions after it and my answers." in card.text
     assert replied_to(card) == messages[0].message_id
     person.tap(card, "Leave as is")
     await gateway.api.wait_until(lambda: card.text == "I've left my answer as it is.")
     assert {state for state, _ in load_turns(tmp_path, person.id)} == {"ended"}
     person.edit(messages[1], "@@say:dos@@")
-    card = await wait_for_message(gateway, person, "You changed a message")
-    assert "the exchange" in card.text.replace("1 exchange", "exchange")
+    card = await wait_for_message(gateway, person, "You edited a message")
+    assert "the question after it and my answer." in card.text
     person.tap(card, "Answer again")
     answer = await wait_for_message(gateway, person, "dos")
     assert replied_to(answer) == messages[1].message_id
@@ -236,7 +236,7 @@ async def ask_only_the_writer(gateway: GatewayHarness, group: GroupHarness):
     tap = group.ben.tap(card, "Answer again", thread=group.group)
     await gateway.api.wait_until(lambda: tap.answer)
     assert tap.answer == {
-        "text": "Only the person who changed the message can answer this.",
+        "text": "Only the person who edited the message can answer this.",
         "show_alert": False,
     }
     group.ann.tap(card, "Answer again", thread=group.group)
@@ -258,7 +258,7 @@ async def test_edits_of_what_waits_runs_or_asks(tmp_path: Path):
         ann.edit(running, "@@say:second@@")
         await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 0)
         gateway.endpoint.release()
-        answer = await wait_for_message(gateway, ann, "(I could not use your video")
+        answer = await wait_for_message(gateway, ann, "(I couldn't use your video")
         assert gateway.texts() == [answer.text]
         assert replied_to(answer) == running.message_id
         assert load_turns(tmp_path, ann.id) == [("replaced", "edited"), ("ended", "answered")]
@@ -278,7 +278,7 @@ async def test_edits_of_what_waits_runs_or_asks(tmp_path: Path):
         await wait_for_message(gateway, ann, "rang two")
         assert load_turns(tmp_path, ann.id)[2:] == [("replaced", "edited"), ("ended", "answered")]
         ann.edit(ringing, "@@say:silence@@")
-        card = await wait_for_message(gateway, ann, "You changed a message")
+        card = await wait_for_message(gateway, ann, "You edited a message")
         assert "I used ring for it" in card.text
         ann.tap(card, "Answer again")
         await wait_for_message(gateway, ann, "silence")
@@ -300,7 +300,7 @@ async def stop_what_cannot_be_done_twice(gateway: GatewayHarness):
     ann.edit(ringing, "@@say:never mind@@")
     await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 0)
     gateway.endpoint.release()
-    card = await wait_for_message(gateway, ann, "You changed a message")
+    card = await wait_for_message(gateway, ann, "You edited a message")
     assert [button["text"] for button in card.buttons] == ["Answer again", "Don't answer"]
     ann.tap(card, "Don't answer")
     await gateway.api.wait_until(lambda: card.text == NOT_ANSWERED)

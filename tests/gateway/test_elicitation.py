@@ -125,7 +125,9 @@ async def test_a_server_that_asks_for_a_password_is_refused_and_reported(tmp_pat
     async with serve(server.app) as url, run_gateway(tmp_path) as gateway:
         await add_server(gateway, url)
         await say(gateway, USE_IT, "That is all.")
-        await wait_for(gateway, "rail wanted something of a person that I refused: it asked for what looks")
+        await wait_for(
+            gateway, "rail wanted to ask a person something, and I refused: it asked for what looks"
+        )
         assert not [text for text in gateway.texts() if "Log in" in text]
     assert [answer["action"] for answer in server.answers] == ["cancel"]
 

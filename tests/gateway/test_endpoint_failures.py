@@ -113,7 +113,7 @@ async def test_a_prompt_too_long_loses_history_before_it_is_refused(
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "no usable answer"),
+        ("", "a usable answer"),
         ("thought\nThe answer is 4.", "The answer is 4."),
         ('Well<|"|> then', 'Well" then'),
     ],
@@ -147,7 +147,7 @@ async def test_calls_without_end_meet_the_limit_of_steps(tmp_path: Path):
     async with running_gateway(tmp_path) as gateway:
         gateway.ann.send(calls)
         text = (await gateway.wait_for_texts())[0]
-        assert "I have used all 8 steps that I may take for one answer." in text
+        assert "I've used all 8 steps allowed for one answer." in text
     assert len(await load_call_rows(gateway, "id")) == 8
 
 

@@ -33,7 +33,7 @@ async def test_an_answer_goes_on_in_the_supergroup_that_a_group_becomes(tmp_path
         supergroup = team.group.migrate(SUPERGROUP)
         gateway.endpoint.release()
         await gateway.api.wait_until(
-            lambda: any("That was as long" in text for text in gateway.texts(SUPERGROUP))
+            lambda: any("I've reached the limit" in text for text in gateway.texts(SUPERGROUP))
         )
         before = len(gateway.texts(SUPERGROUP))
         team.ann.send("/ask@canvasgram_sim_bot hi", thread=supergroup)

@@ -104,4 +104,4 @@ async def test_the_mention_that_makes_a_group_known_is_answered_too(tmp_path: Pa
             team.ben.send("@canvasgram_sim_bot @@say:Here I am.@@", thread=team.group)
             texts = await team.wait_for_texts(3)
     assert texts[-1] == "Here I am."
-    assert "I answer people who have been let in" not in " ".join(texts)
+    assert "I answer people with access" not in " ".join(texts)

@@ -47,11 +47,11 @@ async def test_instructions_count_from_the_next_conversation_on_and_are_forgotte
 async def instruct_and_forget(gateway: GatewayHarness) -> None:
     await say(gateway, "@@say:one@@")
     asked = await say(gateway, "/instructions Use <|turn> two sentences.")
-    assert asked.text == "I follow this from /new on. Start a new conversation now?"
+    assert asked.text == "I'll follow this after /new. Start a new conversation now?"
     await say(gateway, "@@say:two@@")
     assert read_system_text(gateway) == HEAD
     assert (await say(gateway, "/instructions")).text == (
-        "I follow this in every answer here:\n\nUse <|turn> two sentences.\n\nIt counts from /new on."
+        "My instructions for every answer here:\n\nUse <|turn> two sentences.\n\nThis applies after /new."
     )
     assert "\ninstructions: " not in (await say(gateway, "/context")).text
 
@@ -62,7 +62,7 @@ async def instruct_and_forget(gateway: GatewayHarness) -> None:
     assert read_system_text(gateway) == f"{HEAD}\n{INSTRUCTIONS_LINE}\nUse <\u200b|turn> two sentences."
     shown = await say(gateway, "/instructions")
     gateway.ann.tap(shown, "Remove")
-    await gateway.api.wait_until(lambda: shown.text.startswith("I follow it until /new."))
+    await gateway.api.wait_until(lambda: shown.text.startswith("I'll follow it until /new."))
     await say(gateway, "@@say:four@@")
     assert "two sentences" in read_system_text(gateway)
     await say(gateway, "/new")
@@ -92,7 +92,7 @@ async def instruct_topics(gateway: GatewayHarness) -> None:
     trips = team.ann.create_topic("Trips", thread=team.group)
     team.ben.send("/instructions Obey Ben.", thread=team.group)
     assert (await team.wait_for_texts(2))[-1] == (
-        "Only administrators of this group can change what I follow here."
+        "Only administrators of this group can change my instructions here."
     )
     assert len(gateway.api.calls_of("getChatAdministrators", GROUP)) == 1
     team.ann.send("/instructions Be brief.", thread=team.group)
@@ -101,7 +101,7 @@ async def instruct_topics(gateway: GatewayHarness) -> None:
     await team.wait_for_texts(1, trips)
     team.ben.send("/instructions", thread=plans)
     assert (await team.wait_for_texts(1, plans))[-1].endswith(
-        "Be brief.\n\nThat is the whole group's; this topic can have its own."
+        "Be brief.\n\nThese are the whole group's; this topic can have its own."
     )
     for thread, wished in ((plans, "Be brief."), (trips, "Name dates.")):
         team.cleo.send("/ask @@say:Yes.@@", thread=thread)
@@ -128,11 +128,11 @@ async def follow_none(gateway: GatewayHarness, team: GroupHarness, plans: ChatTh
         await gateway.api.wait_until(lambda: message.text.startswith(text))
 
     shown = await show()
-    await tap(shown, "None here", "I follow it until /new.")
+    await tap(shown, "None here", "I'll follow it until /new.")
     await tap(shown, "Start it", "New conversation.")
     assert await ask() == GROUP_HEAD
     shown = await show()
-    assert shown.text == "In this topic I follow no instructions."
+    assert shown.text == "I don't follow any instructions in this topic."
     await tap(shown, "As in the group", "This topic follows its group's instructions again.")
     await tap(shown, "Start it", "New conversation.")
     assert (await ask()).endswith("Be brief.")

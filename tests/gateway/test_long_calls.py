@@ -83,7 +83,7 @@ async def test_a_call_that_never_fits_is_not_run_and_the_person_is_told_what_to_
     async with running_gateway(tmp_path, endpoint, tools_dir=tools_dir) as gateway:
         gateway.ann.send("Write it down.")
         [answer] = await gateway.wait_for_texts()
-    assert "ask for it in smaller pieces" in answer
-    assert "An admin can raise the limit." in answer
+    assert "ask for it in smaller parts" in answer
+    assert "ask an admin to raise the limit." in answer
     assert not (tools_dir / "pages.txt").exists()
     assert load_calls(tmp_path) == [(None, "length", 1024), ("cut", "length", 12 * 256)]

@@ -38,7 +38,7 @@ async def test_commands_work_beside_a_gateway(tmp_path: Path, url: str):
         with pytest.raises(RestoreRefused, match="pg_restore"):
             await restore_backup(url, tmp_path / "any.db", answer_waiting=False, now=time.time())
         gateway.ann.send("/forget")
-        assert "its owner has set" in (await gateway.wait_for_texts(2))[-1]
+        assert "its owner has decided" in (await gateway.wait_for_texts(2))[-1]
         gateway.ann.tap(gateway.api.chat(ADMIN).bot_messages[-1], "Forget it all")
         await gateway.api.wait_until(lambda: is_told(gateway, FORGOTTEN_TEXT))
         assert "Hello" not in await render_turn(url, "1", with_texts=True, as_json=False, now=time.time())

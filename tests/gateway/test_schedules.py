@@ -166,7 +166,7 @@ async def test_the_model_gets_what_is_wrong_and_is_asked_for_a_city_where_one_is
                 "The person's time zone is unknown. Ask in which city",
                 "The person's time zone is unknown. Ask in which city",
                 "give both when and text",
-                "That is too often",
+                "That's too often",
                 "There is no #4711",
                 "Scheduled.",
                 "I don't know when that is: the person's times are those of Europe/Berlin",
@@ -315,7 +315,7 @@ async def test_what_an_earlier_process_left_unnoted_is_noted_and_what_was_forgot
         async with gateway.run():
             await gateway.api.wait_until(lambda: messages_starting_with(gateway, "I paused “hello"))
             [message] = messages_starting_with(gateway, "I paused")
-            assert "it failed 3 times in a row, the last time: the model did not answer." in message.text
+            assert "it failed 3 times in a row. Last time: the model did not answer." in message.text
             gateway.ann.tap(message, "Resume")
             await gateway.api.wait_until(
                 lambda: any(
@@ -363,7 +363,7 @@ async def test_a_due_task_asks_while_a_strangers_words_are_part_of_its_chat(tmp_
         await add_due_job(gateway, '@@tool:chime {"bell": "one"}@@@@say:Not rung.@@', rule=None)
         await gateway.api.wait_until(lambda: messages_starting_with(gateway, "May I run chime?"))
         [question] = messages_starting_with(gateway, "May I run chime?")
-        assert "What I read for you earlier is still part of this chat" in question.text
+        assert "Something I read earlier in this chat" in question.text
         gateway.ann.tap(question, "Deny")
         await gateway.api.wait_until(partial(has_said, gateway, "Not rung."))
     assert load_rung_bells(tmp_path) == []

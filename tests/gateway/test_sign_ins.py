@@ -55,7 +55,7 @@ def find_link(gateway: GatewayHarness, chat: int = ADMIN) -> str:
 
 async def sign_in(gateway: GatewayHarness, servers: OAuthMcpServer) -> str:
     """Open the newest link, agree, and send back the address of the page that does not load."""
-    return await say(gateway, await servers.agree(find_link(gateway)), "You are signed in to notes.")
+    return await say(gateway, await servers.agree(find_link(gateway)), "You're signed in to notes.")
 
 
 async def use_echo(gateway: GatewayHarness, text: str) -> str:
@@ -87,7 +87,7 @@ async def test_an_admin_signs_in_by_sending_back_the_address(
         assert "127.0.0.1 within 15 minutes" in shown
         assert "an admin has to sign in: /tools signin notes" in await say(gateway, "/tools", "Sources:")
         address = await servers.agree(find_link(gateway))
-        assert "notes_echo" in await say(gateway, address, "You are signed in to notes.")
+        assert "notes_echo" in await say(gateway, address, "You're signed in to notes.")
         chat = gateway.api.chat(ADMIN)
         await gateway.api.wait_until(
             lambda: any(address == message.text for message in chat.deleted_messages)
@@ -119,7 +119,7 @@ async def test_a_sign_in_that_is_over_is_reported_and_made_again(tmp_path: Path)
         notice = await wait_for(gateway, "is over, and an admin has to sign in again: /tools signin notes")
         assert notice.startswith("Of the tools of notes: the sign-in of")
         await say(gateway, "/tools signin notes", "wants you to sign in")
-        assert await sign_in(gateway, servers) == "You are signed in to notes."
+        assert await sign_in(gateway, servers) == "You're signed in to notes."
         assert "back" in await use_echo(gateway, "back")
 
 
@@ -140,7 +140,7 @@ async def test_a_sign_in_comes_back_to_the_public_address(tmp_path: Path) -> Non
             assert "“Ann” (number 7 in Telegram) asked for it." in question
         page = await browser.post(address)
         assert page.text.startswith("Thank you")
-        await wait_for(gateway, "You are signed in to notes.")
+        await wait_for(gateway, "You're signed in to notes.")
         again = await browser.get(f"{public_url}/canvasgram/signin?state=made-up&code=made-up")
         assert (again.status_code, again.text.startswith("This sign-in is not open")) == (400, True)
 
@@ -159,7 +159,7 @@ async def test_a_page_names_who_gets_an_account_and_ends_with_their_access(
         bob.send("/id")
         await say(gateway, f"/tools add mcp {servers.url} notes --personal", "wants you to sign in")
         await browser.post(await servers.agree(find_link(gateway)))
-        await wait_for(gateway, "You are signed in to notes.")
+        await wait_for(gateway, "You're signed in to notes.")
         await say(gateway, "/grant notes_echo everyone", "notes_echo may be used by: everyone.")
         bob.send('@@tool:notes_echo {"text": "first"}@@ @@say:Sign in, Bob.@@')
         await wait_for(gateway, "notes works with your own account.", chat=BOB)
@@ -250,7 +250,7 @@ async def test_each_person_of_a_personal_server_uses_an_account_of_their_own(tmp
         bob.tap(offer, "Sign in to notes")
         await wait_for(gateway, "notes wants you to sign in", chat=BOB)
         bob.send(await servers.agree(find_link(gateway, BOB)))
-        await wait_for(gateway, "You are signed in to notes.", chat=BOB)
+        await wait_for(gateway, "You're signed in to notes.", chat=BOB)
         bob.send('@@tool:notes_echo {"text": "second"}@@ @@say:There it is.@@')
         await wait_for(gateway, "There it is.", chat=BOB)
         assert "second" in gateway.endpoint.requests[-1].prompt
@@ -261,7 +261,7 @@ async def test_each_person_of_a_personal_server_uses_an_account_of_their_own(tmp
 
         await say(gateway, "/revoke notes_echo everyone", "may be used by: admins.")
         bob.tap(offer, "Sign in to notes")
-        await wait_for(gateway, "You cannot sign in to notes: an admin has to grant", chat=BOB)
+        await wait_for(gateway, "You can't sign in to notes yet: an admin has to give you access", chat=BOB)
         gateway.ann.send(f"/people remove {BOB}")
         await gateway.api.wait_until(lambda: list_sealed(tmp_path) == ["sign-in:notes"])
 
@@ -270,13 +270,13 @@ async def test_each_person_of_a_personal_server_uses_an_account_of_their_own(tmp
 async def test_another_admin_takes_the_place_of_one_who_is_removed(tmp_path: Path) -> None:
     async with running_oauth_server() as servers, run_gateway(tmp_path) as gateway:
         bob = gateway.api.person(BOB, "Bob")
-        link = await say(gateway, "/invite admin", "in as an admin")
+        link = await say(gateway, "/invite admin", "makes one person an admin")
         bob.send(f"/start {link.partition('start=')[2]}")
         await wait_for(gateway, "", chat=BOB)
         bob.send(f"/tools add mcp {servers.url} notes --personal")
         await wait_for(gateway, "wants you to sign in", chat=BOB)
         bob.send(await servers.agree(find_link(gateway, BOB)))
-        await wait_for(gateway, "You are signed in to notes.", chat=BOB)
+        await wait_for(gateway, "You're signed in to notes.", chat=BOB)
         [bobs_token] = servers.authorization.tokens
         assert list_sealed(tmp_path) == ["sign-in:notes"]
 

@@ -192,7 +192,7 @@ async def test_a_bug_in_a_turn_is_said_without_its_words_and_leaves_no_row_open(
             gateway.ann.send("hello")
             await gateway.api.wait_until(partial(has_reply, "Something went wrong", count))
         texts = gateway.texts()
-        assert has_reply("could not be processed", 1)
+        assert has_reply("couldn't process", 1)
     assert not any("SECRET" in text or "Error" in text for text in texts)
     assert set(await select_rows(gateway, select(turns.c.state, turns.c.ending))) == {("failed", "failed")}
     assert set(await select_rows(gateway, select(model_calls.c.outcome, model_calls.c.error))) == {

@@ -153,19 +153,19 @@ async def test_a_job_that_fails_is_reported_once_and_once_more_when_it_works_aga
         await harness.run_scheduler()
         await harness.run_inbox()
         assert (await harness.load_rows())["care"].failures == night + 1
-    assert await harness.sent_texts() == ["The job care failed: The disk is full."]
+    assert await harness.sent_texts() == ["The system job care failed: The disk is full."]
     harness.error = None
     harness.now += 24 * HOUR
     await harness.run_scheduler()
     await harness.run_inbox()
-    assert (await harness.sent_texts())[1:] == ["The job care works again."]
+    assert (await harness.sent_texts())[1:] == ["The system job care works again."]
     harness.error = RuntimeError("a bug")
     harness.now += 24 * HOUR
     await harness.run_scheduler()
     await harness.run_inbox()
     assert sorted((await harness.sent_texts())[2:]) == [
-        "The job care failed: The log says why.",
-        "The job report failed: The log says why.",
+        "The system job care failed: The log says why.",
+        "The system job report failed: The log says why.",
     ]
 
 
@@ -321,7 +321,7 @@ async def test_the_gateway_backs_itself_up_sends_the_summary_and_runs_an_ordered
             assert len(list(backups.iterdir())) == 2
             gateway.ann.send("/forget")
             await gateway.api.wait_until(
-                lambda: "A backup of mine holds all that until" in gateway.texts()[-1]
+                lambda: "My backups still hold all that until" in gateway.texts()[-1]
             )
         assert "backup" in await job_commands.list_system_jobs(url)
 
@@ -354,7 +354,8 @@ async def test_a_backup_that_cannot_be_made_is_logged_at_start_and_reported_to_a
         await job_commands.run_system_job(url, "backup", now=time.time())
         [_, notice] = await gateway.wait_for_texts(2)
         assert (
-            notice == f"The job backup failed: No backup could be made in {tmp_path / 'file'}: File exists."
+            notice
+            == f"The system job backup failed: No backup could be made in {tmp_path / 'file'}: File exists."
         )
         await wait_until_settled(gateway, 1)
         await job_commands.run_system_job(url, "backup", now=time.time())

@@ -36,7 +36,7 @@ async def test_a_strangers_words_bind_later_turns_also_after_a_restart_until_a_n
         async with gateway.run():
             await send_and_wait(gateway, "@@say:welcome@@ thanks", "welcome")
             question = await send_and_wait(gateway, '@@tool:chime {"bell": "one"}@@@@say:no@@', "May I run")
-            assert "still part of this chat" in question.text
+            assert "read earlier in this chat" in question.text
             assert [button["text"] for button in question.buttons] == ["Allow once", "Deny"]
             gateway.ann.tap(question, "Deny")
             await send_and_wait(gateway, "@@say:fine@@", "fine")

@@ -21,7 +21,7 @@ from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 from tests.support.mcp_http_server import FakeMcpHttpServer
 from tests.support.openapi_shop import open_shop
 
-BEGUN = "I'm looking at it; what I find comes here."
+BEGUN = "I'm looking at it; the result will appear here."
 
 
 def open_for_loopback(tmp_path: Path, **more: Any) -> AbstractAsyncContextManager[GatewayHarness]:
@@ -107,14 +107,14 @@ async def test_another_host_is_confirmed_before_anything_is_asked_of_it(tmp_path
         texts = await send_and_collect(gateway, f"/tools add {shop.document_url} shop elsewhere", count=3)
         assert "· added" not in texts[2]
         question = await press(gateway, "Add 1", "shop is at http://127.0.0.1:")
-        assert question.endswith("but these calls would go to localhost:9. Let them?")
+        assert question.endswith("but these calls would go to localhost:9. Allow that?")
         assert (
             "nobody has confirmed"
             in (await send_and_collect(gateway, "/tools pick shop elsewhere", count=2))[1]
         )
         await send_and_collect(gateway, "/tools show shop", count=2)
         await press(gateway, "Add 1", "shop is at http://127.0.0.1:")
-        await press(gateway, "Let them", "Added, for admins until it is granted: shop_elsewhere.")
+        await press(gateway, "Allow that", "Added, for admins until it is granted: shop_elsewhere.")
         assert [change.what for change in await load_changes(gateway)] == [
             "added",
             "confirmed hosts",
@@ -221,7 +221,7 @@ async def test_a_secret_is_named_in_the_chat_and_reaches_the_service(tmp_path: P
         async with open_database(gateway.settings.database_url) as database, database.transaction() as tx:
             await SecretBox(keys).store(tx, "shop", "hunter2hunter2")
         texts = await send_and_collect(gateway, "/tools configure shop —query ‘api_key={shop}’", count=3)
-        assert texts[1].splitlines() == ["shop is changed.", "query api_key={shop}"]
+        assert texts[1].splitlines() == ["shop has been changed.", "query api_key={shop}"]
         assert texts[2].startswith("shop: which of these 4 operations?")
         await send_and_collect(gateway, "/tools pick shop listItems", count=2)
         tried = await try_tool(gateway, "shop_list_items", '{"kind": "hats"}')
@@ -247,7 +247,7 @@ async def test_operations_are_searched_by_words(tmp_path: Path):
     async with open_shop() as shop, open_for_loopback(tmp_path) as gateway:
         await send_and_collect(gateway, f"/tools add {shop.document_url} shop", count=3)
         found = (await send_and_collect(gateway, "/tools pick shop order an item", count=2))[1]
-        assert found.splitlines()[0] == "shop: 1 of 4 operations have 'order an item'. Which of them?"
+        assert found.splitlines()[0] == "shop: 1 of 4 operations match 'order an item'. Which ones?"
         assert found.splitlines()[1].startswith("2. order_item · POST /orders")
         assert button_labels(gateway) == ["2", "All"]
         gateway.ann.tap(gateway.api.chat(ADMIN).bot_messages[-1], "2")

@@ -143,7 +143,7 @@ async def open_day(tmp_path: Path) -> AsyncIterator[DayHarness]:
 async def let_members_in(day: DayHarness) -> None:
     day.gateway.ann.send(f"/people add {MEMBER}")
     day.gateway.ann.send(f"/people add {OTHER}")
-    await day.wait_for_message(f"Person {OTHER} has been let in.")
+    await day.wait_for_message(f"Person {OTHER} now has access.")
 
 
 def tool_prompt(tool: str, then: str, **arguments: Any) -> str:

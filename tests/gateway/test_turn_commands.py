@@ -60,7 +60,7 @@ async def test_context_tells_of_the_next_prompt_and_of_the_last(tmp_path: Path):
     async with running_gateway(tmp_path) as gateway:
         gateway.ann.send("/context")
         (empty,) = await gateway.wait_for_texts()
-        assert empty.splitlines()[-1] == "Last time the server counted: unknown"
+        assert empty.splitlines()[-1] == "The server's last count: unknown"
         assert "\ntool clock: " in empty
         gateway.ann.send("@@say:one@@")
         await gateway.wait_for_texts(2)

@@ -32,10 +32,10 @@ async def test_what_is_meant_is_answered_and_what_is_not_is_forgotten(tmp_path: 
         await team.wait_for_texts(1)
         team.ben.send("is the museum open?", thread=team.group)
         await open_card(gateway)
-        gateway.ann.tap(gateway.ann.chat.bot_messages[-1], "Answer without being named")
+        gateway.ann.tap(gateway.ann.chat.bot_messages[-1], "Even when not named")
         await endpoint.wait_until(lambda: bool(endpoint.typed_questions))  # it is asked whether it can
         await gateway.api.wait_until(gateway.is_finished)
-        await press(gateway, "Answer without being named")
+        await press(gateway, "Even when not named")
         assert (await team.wait_for_texts(2))[-1].startswith("From now on I also look at messages here")
         reads = len(endpoint.typed_questions)
 
@@ -54,8 +54,8 @@ async def test_what_is_meant_is_answered_and_what_is_not_is_forgotten(tmp_path: 
         assert "secret" not in str(prompt)
 
         await open_card(gateway)
-        assert "I also answer what seems meant for me" in gateway.texts()[-1]
-        await press(gateway, "Answer only when addressed")
+        assert "I also answer messages that seem meant for me" in gateway.texts()[-1]
+        await press(gateway, "Only when named")
         team.ben.send("is the museum worth it?", thread=team.group)
         team.ben.send("/ask @@say:Yes.@@", thread=team.group)
         assert (await team.wait_for_texts(5))[-1] == "Yes."

@@ -10,8 +10,8 @@ async def test_a_shared_location_sets_the_zone_once_and_times_go_by_it(tmp_path:
         gateway.ann.send_location(27.7, 85.3)
         texts = await gateway.wait_for_texts(2)
         [notice] = [text for text in texts if "time zone" in text]
-        assert notice.startswith("Your time zone is Asia/Kathmandu, where it is ")
-        assert notice.endswith("If you are elsewhere, tell me a city: /zone Berlin")
+        assert notice.startswith("Your time zone is Asia/Kathmandu; it's ")
+        assert notice.endswith("If you're elsewhere, tell me a city: /zone Berlin")
         gateway.ann.send_location(27.71, 85.31)  # the same zone is not told again
         await gateway.wait_for_texts(3)
         gateway.ann.send_location(0.0, -30.0)  # neither is one at sea, which has none
@@ -29,11 +29,11 @@ async def test_a_place_elsewhere_only_offers_its_zone_where_one_is_known(tmp_pat
         await gateway.wait_for_texts(1)
         gateway.ann.send_location(35.68, 139.69)
         texts = await gateway.wait_for_texts(3)
-        assert "This place has another time zone than yours." in texts
+        assert "This place is in a different time zone from yours." in texts
         gateway.ann.send("/zone")
         assert "Europe/Berlin" in (await gateway.wait_for_texts(4))[-1]
         offer = next(message for message in gateway.api.chat(7).bot_messages if message.buttons)
-        gateway.ann.tap(offer, "Set my time zone to Asia/Tokyo")
+        gateway.ann.tap(offer, "Use Asia/Tokyo")
         await gateway.api.wait_until(
             lambda: any(text.startswith("Your time zone is Asia/Tokyo") for text in gateway.texts())
         )
@@ -45,7 +45,7 @@ async def test_a_city_in_the_next_message_or_in_a_reply_answers_the_question_for
     async with running_gateway(tmp_path, thinking="off", time_zone="Etc/UTC") as gateway:
         gateway.ann.send("/remind morgen um 9 Zahnarzt")
         [question] = await gateway.wait_for_texts(1)
-        assert question.startswith("In which time zone are you?")
+        assert question.startswith("Which time zone are you in?")
         gateway.ann.send("Where is Berlin?")
         await gateway.wait_for_texts(2)
         gateway.ann.send("/remind morgen um 10 Friseur")

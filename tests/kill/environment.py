@@ -22,7 +22,7 @@ from tests.support.empty_database import place_empty_database
 
 ANN = 7
 UNSURE = "I don't know whether my answer above reached you."
-SENT_AGAIN = "I didn't know whether my answer above reached you; it comes again below."
+SENT_AGAIN = "I didn't know whether my answer above reached you, so here it is again."
 
 T = TypeVar("T")
 

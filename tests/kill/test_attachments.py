@@ -85,7 +85,7 @@ async def test_what_was_not_read_is_said_after_a_restart_too(surround: OpenEnvir
     await environment.gateway.kill()
     environment.endpoint.release()
     await environment.gateway.start()
-    await environment.wait_for_answers("(I could not use your file: it is damaged.)\n\nSorry.")
+    await environment.wait_for_answers("(I couldn't use your file: it is damaged.)\n\nSorry.")
     assert environment.load_rows("select preface from turns") == [("",)]
 
 
@@ -99,5 +99,5 @@ async def test_while_it_answers_that_nothing_can_be_used(surround: OpenEnvironme
     await environment.wait_until_idle()
     environment.assert_all_accounted()
     [line] = environment.texts()
-    assert line.startswith("I could not use your file a.zip: files of this kind")
+    assert line.startswith("I couldn't use your file a.zip: files of this kind")
     assert environment.endpoint.requests == []

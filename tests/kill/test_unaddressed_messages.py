@@ -20,11 +20,11 @@ async def test_while_it_is_judged(surround: OpenEnvironment):
     card = environment.messages()[-1]
     environment.ann.tap(card, "Team")
     await environment.until(lambda: "No limit for the group" in card.text)
-    environment.ann.tap(card, "Answer without being named")
+    environment.ann.tap(card, "Even when not named")
     await environment.endpoint.wait_until(lambda: bool(environment.endpoint.typed_questions))
     await environment.wait_until_idle()
     if "I also answer" not in card.text:  # the tap had the endpoint tried; it is quicker on some machines
-        environment.ann.tap(card, "Answer without being named")
+        environment.ann.tap(card, "Even when not named")
     await environment.until(lambda: "I also answer" in card.text)
 
     environment.endpoint.hold()

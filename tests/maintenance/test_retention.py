@@ -118,7 +118,7 @@ async def test_forget_leaves_no_byte_of_a_text_in_any_file_and_every_figure(
         before = {table.name: await count_rows(gateway, table) for table in (turns, model_calls, tool_calls)}
         question = await forget_all(gateway)
         assert find_traces(tmp_path) == []
-        assert "I have no backups of this" in question
+        assert "I don't have backups of this" in question
         assert {
             table.name: await count_rows(gateway, table) for table in (turns, model_calls, tool_calls)
         } == before
@@ -160,10 +160,10 @@ async def test_keeping_it_keeps_everything_and_a_second_tap_forgets_once(tmp_pat
         copy.touch()
         os.utime(copy, (1_795_000_000,) * 2)
         first = await ask_forget(gateway)
-        assert "A backup of mine holds all that until 18 Dec 2026" in first.text
+        assert "My backups still hold all that until 18 Dec 2026" in first.text
         copy.unlink()
         gateway.ann.tap(first, "Keep it")
-        await gateway.api.wait_until(lambda: "I keep this chat as it is." in gateway.texts())
+        await gateway.api.wait_until(lambda: "I'll keep this chat as it is." in gateway.texts())
         assert await count_rows(gateway, notes) == 1
         gateway.endpoint.hold()
         gateway.ann.send("hello")

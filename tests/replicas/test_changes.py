@@ -172,7 +172,7 @@ async def test_what_an_admin_decides_holds_on_the_other_replica(tmp_path: Path, 
         await gateways.ask_ann("@@say:Hello Ann@@")
         bob.send("Hello")
         card = await gateways.wait_for_message(ADMIN, "Bob")
-        gateways.ann.tap(card, "Let in")
+        gateways.ann.tap(card, "Give access")
         await gateways.wait_for_message(bob.id, "Hello Bob")
         assert "toll may be used" in await gateways.ask_ann(f"/grant toll {bob.id}")
         bob.send(ring_prompt("one", "toll"))

@@ -25,7 +25,7 @@ NOTICE = re.compile(
     r"About the |The (model|second model's) server (is not answering:|refused a request:|answers again)"
 )
 YES = "Yes, text only"
-ALL = "Also notes, files, images"
+ALL = "Yes, everything"
 NO = "No"
 
 

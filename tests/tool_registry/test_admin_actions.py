@@ -107,7 +107,7 @@ async def test_a_tool_that_would_come_back_can_only_be_disabled(database: Databa
     await harness.add_tool("time_now", "time")
     async with harness.open_action() as action:
         for name in ("time_now", "clock"):
-            with pytest.raises(ChangeRefused, match="it can be disabled"):
+            with pytest.raises(ChangeRefused, match="you can disable it"):
                 await remove_source_or_tool(action, name)
 
 

@@ -209,10 +209,9 @@ async def test_an_admin_reads_who_wants_what_in_whose_words_and_where_it_goes(
     ]
     assert question["text"].splitlines()[:3] == [
         "May I run ring?",
-        "Ann (7) wrote: “Cancel 7 please” What the tool says it does: “Ring a bell.” "
-        "Text from outside is part of that chat, and could have told me to do this: "
-        "a message, file or image, listen. "
-        "It goes to DELETE shop.example/orders/{id}. An admin decides, within 15 minutes.",
+        "Ann (7) wrote: “Cancel 7 please” What the tool says it does: “Ring a bell.” Text from outside is "
+        "part of that chat and may have told me to do this: a message, file or image, listen. It goes to "
+        "DELETE shop.example/orders/{id}. An admin decides, within 15 minutes.",
         "With:",
     ]
 
@@ -225,11 +224,11 @@ async def test_only_those_who_may_answer_can_and_only_once(
     await park(harness, "ring")
     rows = await harness.load_rows(outbox, "lane", "body")
     assert [lane for lane, _ in rows] == ["1", "2", "7"]
-    assert "I have asked the admins" in rows[2][1]
+    assert "I've asked the admins" in rows[2][1]
     assert await answer(harness, "once", ANN) == "Only another admin can answer this."
     assert await answer(harness, "once", (2, "Cem")) == "Allowed once."
     assert await answer(harness, "denied", (1, "Dee")) == "Allowed once by another admin."
-    assert await answer(harness, "denied", (2, "Cem")) == "You have already answered this."
+    assert await answer(harness, "denied", (2, "Cem")) == "You've already answered this."
     assert await answer(harness, "once", (2, "Cem"), question=9) == "This button is too old."
     bodies = [json.loads(body) for _, body in await harness.load_rows(outbox, "lane", "body")]
     assert [body["text"].endswith("Allowed once by Cem.") for body in bodies] == [True, True, False]

@@ -19,7 +19,10 @@ async def test_outside_the_chat_is_asked_once_and_the_message_waits_until_yes(tm
         assert HOST in question.text
         assert button_labels(question) == [YES, ALL, NO]
         await both.gateway.api.wait_until(
-            lambda: any("Allow the second model with /consent" in text for text in both.gateway.texts())
+            lambda: any(
+                "To let the second model answer, allow it with /consent" in text
+                for text in both.gateway.texts()
+            )
         )
         attempt_count = len(both.main.requests)
         await both.main.wait_until(lambda: len(both.main.requests) > attempt_count)
@@ -49,7 +52,7 @@ async def test_after_a_no_the_message_waits_for_the_first_and_nobody_asks_again(
         question = await both.wait_for_question()
         both.tap(question, NO)
         await both.gateway.api.wait_until(
-            lambda: any("Nothing of this chat is sent" in text for text in both.final_texts())
+            lambda: any("Nothing from this chat is sent" in text for text in both.final_texts())
         )
         both.main.heal()
         await both.gateway.api.wait_until(lambda: "here" in both.final_texts())
@@ -145,7 +148,7 @@ async def test_consent_withdrawn_between_two_steps_ends_the_turn_at_the_first(tm
         both.gateway.ann.send("/consent")
         both.tap(await both.wait_for_button("Send nothing there"), "Send nothing there")
         await both.gateway.api.wait_until(
-            lambda: any("Nothing of this chat" in text for text in both.final_texts())
+            lambda: any("Nothing from this chat" in text for text in both.final_texts())
         )
         both.fallback.release()
         await both.gateway.api.wait_until(lambda: any(text.startswith("done") for text in both.final_texts()))

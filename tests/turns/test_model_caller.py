@@ -16,7 +16,7 @@ from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, hang_fo
 from tests.turns.test_runner import look
 from tools.base import tool
 
-NOTE = "_That was as long as one answer can be._"
+NOTE = "_I've reached the limit for one answer._"
 
 
 @pytest.fixture(autouse=True)
@@ -291,8 +291,8 @@ async def test_admins_are_notified_once_that_a_model_cannot_see(database: Databa
     for text in ("What is this?", "And now?"):
         await runner.run(replace(await harness.new_request(text), attachments=((picture,),)))
     assert harness.admin_notices == [
-        "The model server takes no pictures, and gets none until the next start. "
-        "It said: It is not multimodal."
+        "The model server doesn't take pictures, so I won't send it any until the next start. It said: It "
+        "is not multimodal."
     ]
     assert await harness.load_rows(model_calls, "again", "images") == [(None, 1), ("blind", 0), (None, 0)]
 

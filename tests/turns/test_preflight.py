@@ -113,7 +113,7 @@ async def test_in_the_gateway_words_that_do_not_decide_are_judged_by_the_endpoin
     assert lines[1] == "Thinking: on"
     assert lines[2].startswith("Why: in doubt: heavy by its words ")
     assert lines[2].endswith(", by the endpoint 95%")
-    assert lines[3].startswith("Decision read: ")
+    assert lines[3].startswith("Whether to think: ")
     assert lines[4].endswith(" in")
 
 

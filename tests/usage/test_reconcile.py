@@ -154,7 +154,7 @@ async def test_what_others_requested_is_attributed_to_them_and_reported_once_it_
         await harness.make_foreign_call()
         await harness.take_reading()
         assert len(harness.notices) == 1
-        assert "over 400 tokens more than I have" in harness.notices[0]
+        assert "at least 400 tokens more than I have" in harness.notices[0]
         await harness.make_foreign_call()
         await harness.take_reading()
         await harness.take_reading()
@@ -410,7 +410,7 @@ def test_a_gap_is_reported_at_ten_times_as_much_and_not_in_between(
         GapHistory(before, (1, 1, 1)), CounterReading("u", 1.0, 0.0, {}, 0, "why", gap=gap)
     )
     assert (notice is None) == (mark is None)
-    assert notice is None or f"over {mark} tokens" in notice(ENGLISH)
+    assert notice is None or f"at least {mark} tokens" in notice(ENGLISH)
 
 
 def test_two_gaps_are_not_reported_and_those_that_go_on_are_once() -> None:

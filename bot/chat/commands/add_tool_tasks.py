@@ -67,7 +67,7 @@ HOW_TO = translatable(
     "Secrets by name: --header 'Authorization: Bearer {NAME}', --query 'key={NAME}', --cookie, --basic\n"
     "Always the same: --set 'argument=value'. Another server: --base-url, --variable\n"
     "An MCP server where each person has an account: --personal\n"
-    "Programs and files are added on the machine: canvasgram tools add --help"
+    "Add programs and files on the server: canvasgram tools add --help"
 )
 
 
@@ -100,7 +100,7 @@ class AddToolTasks:
         access = parse_access(option for option in options if option[0] != PERSONAL)
         is_personal = (PERSONAL, "") in options
         if is_personal and not (words and words[0].lower() == "mcp"):
-            raise ChangeRefused("--personal goes with an MCP server only.")
+            raise ChangeRefused("--personal works only with an MCP server.")
         match words:
             case [kind, url, *names] if kind.lower() == "mcp":
                 request = self._build_source_request(url, *names[:1], access=access)
@@ -195,7 +195,7 @@ class AddToolTasks:
         async def finish(tx: Transaction) -> tuple[Part, ...]:
             lines = await store_configuration(await self._begin_admin_action(task, tx), configured)
             shown = map(escape_for_terminal, (*lines, *configured.warnings))
-            parts = build_parts([task.translate("{name} is changed.", name=words[0]), *shown])
+            parts = build_parts([task.translate("{name} has been changed.", name=words[0]), *shown])
             after = configured.after
             if after.kind == "openapi" and not after.options["routes"]:
                 return (*parts, build_operation_page(task.translate, after, 0))
@@ -208,7 +208,7 @@ class AddToolTasks:
         source = await self._load_source(name)
         if not operations:
             raise ChangeRefused(
-                "Use /tools pick NAME, then numbers of its list, names of operations, words, or all."
+                "Use /tools pick NAME, then numbers from its list, names of operations, search words, or all."
             )
         try:
             chosen = openapi_sources.resolve_operations(source, operations)

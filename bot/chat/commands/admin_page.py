@@ -4,14 +4,15 @@ from bot.chat.actions import ActionContext, ActionResult, reply_hint, reply_text
 from bot.db.people import page_sessions
 from bot.translations.translator import translatable
 
-_PAGE_OFF = translatable(
-    "The web page is off. Set `ADMIN_PAGE=on` and `HTTP_PORT=8080`, then start me again."
+_PAGE_OFF = translatable("The web page is off. Set `ADMIN_PAGE=on` and `HTTP_PORT=8080`, then restart me.")
+_HOW_TO = translatable("/admin sends you a link to the web page; `/admin off` ends all sessions there.")
+_LINK = translatable(
+    "Sign in to the web page with this link. It works once, within {minutes} minutes:\n{link}"
 )
-_HOW_TO = translatable("/admin sends you a link to the web page, `/admin off` ends all sessions there.")
-_LINK = translatable("This logs you in to the web page, once, within {minutes} minutes:\n{link}")
 _LOCAL_LINK = translatable(
-    "This logs you in to the web page, once, within {minutes} minutes, on the machine I run on. "
-    "From elsewhere, set `ADMIN_URL`.\n{link}"
+    "Sign in to the web page with this link, on the server I run on. It works once, within {minutes} "
+    "minutes. To open it elsewhere, set `ADMIN_URL`.\n"
+    "{link}"
 )
 
 

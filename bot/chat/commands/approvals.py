@@ -79,7 +79,7 @@ async def _build_list(context: ActionContext) -> tuple[Part, ...]:
     entries: list[tuple[str, tuple[Button, ...]]] = []
     translate = context.translate
     if questions:
-        entries.append((translate("Waiting for an answer:"), ()))
+        entries.append((translate("Waiting for approval:"), ()))
         entries += [
             (_format_question(translate, question, names, zone), ()) for question in questions[:MAX_LISTED]
         ]
@@ -95,7 +95,7 @@ async def _build_list(context: ActionContext) -> tuple[Part, ...]:
             for allowance in allowances[:MAX_LISTED]
         ]
     if not entries:
-        entries.append((translate("No request is waiting, and nothing is allowed in advance."), ()))
+        entries.append((translate("Nothing is waiting for approval, and nothing is allowed in advance."), ()))
     left_out = max(0, len(questions) - MAX_LISTED) + max(0, len(allowances) - MAX_LISTED)
     if left_out:
         entries.append((translate("… and {count} more", count=left_out), ()))

@@ -50,7 +50,7 @@ from bot.db.queues import first_sends, inbox, outbox, stop_requests
 from bot.domain import Part
 from bot.translations.translator import translatable
 
-CONTINUE_REFUSAL = translatable("Only who asked can have me go on.")
+CONTINUE_REFUSAL = translatable("Only the person who asked can do that.")
 CONTINUE_PROMPT = "Please go on exactly where you stopped."
 """The request to the model when a person wants more of an answer that was cut at its length."""
 
@@ -94,11 +94,11 @@ def choose_button_action(
 async def _reject(context: ActionContext) -> ActionResult:
     if context.role:
         return expire_button(context)
-    return ActionResult(toast=context.translate("You have no access to this bot."))
+    return ActionResult(toast=context.translate("You don't have access to this bot."))
 
 
 async def _send_to_private_chat(context: ActionContext) -> ActionResult:
-    return ActionResult(toast=context.translate("That is for our private chat."))
+    return ActionResult(toast=context.translate("That works only in our private chat."))
 
 
 async def _stop_turn(context: ActionContext, item: int) -> ActionResult:
@@ -117,7 +117,7 @@ async def _stop_turn(context: ActionContext, item: int) -> ActionResult:
 
 async def _complete_answer(context: ActionContext, item: int) -> ActionResult:
     """Complete an answer that stands half shown with its Stop button: the tap says which message it is."""
-    toast = context.translate("This has ended already.")
+    toast = context.translate("This has already ended.")
     message = context.item.body["callback_query"].get("message")
     if message is None:
         return ActionResult(toast=toast)
@@ -135,9 +135,9 @@ async def _drop_waiting(context: ActionContext, item: int) -> ActionResult:
     if stopped.running:
         dropped += await stop_requests.drop_waiting(context.tx, context.lane, before=item, now=context.now)
     if dropped or stopped.running:
-        line = context.translate("Dropped.")
+        line = context.translate("Skipped.")
     else:
-        line = context.translate("Nothing is waiting any more.")
+        line = context.translate("Nothing is waiting anymore.")
     cut = partial(context.deps.turns.control.stop, context.lane, (stopped.last_item or item) + 1)
     return ActionResult(toast=line, replacement=Part(line), after_commit=(cut,))
 
@@ -147,7 +147,7 @@ async def _delete_note(context: ActionContext, note_id: int) -> ActionResult:
         return ActionResult(toast=context.translate(STRANGER_REFUSAL))
     number = await notes.delete(context.tx, context.lane, note_id)
     if number is None:
-        toast = context.translate("This note is gone already.")
+        toast = context.translate("This note is already gone.")
     else:
         toast = context.translate("Note {number} is deleted.", number=number)
     return redraw_list(toast, await conversation.build_notes_pages(context))
@@ -189,7 +189,7 @@ async def _resend_message(context: ActionContext, row: int) -> ActionResult:
     if not context.may_change_chat:
         return ActionResult(toast=context.translate(STRANGER_REFUSAL))
     if not await outbox.send_again(context.tx, row, lane=context.lane, now=context.now):
-        return ActionResult(toast=context.translate("I have already sent it again."))
+        return ActionResult(toast=context.translate("I've already sent it again."))
     return ActionResult(toast=context.translate("I'll send it again."))
 
 

@@ -21,14 +21,13 @@ from bot.turns import (
     hash_host,
 )
 
-NO_FALLBACK = translatable("No second model is set up here.")
+NO_FALLBACK = translatable("A second model isn't set up here.")
 DEEP_OCCASION = translatable(
-    "To have the second model answer, I would send what is written in this chat to {host}, outside our own "
-    "network."
+    "The second model runs at {host}, outside our network. To use it, I'd send the text of this chat there."
 )
 CONSENT_OCCASION = translatable(
-    "When the second model answers, I would send what is written in this chat to {host}, outside our own "
-    "network."
+    "The second model runs at {host}, outside our network. When it answers, I'd send the text of this chat "
+    "there."
 )
 SEND_LABELS: dict[ContentKind, str] = {
     "notes": translatable("Also send notes"),
@@ -36,9 +35,9 @@ SEND_LABELS: dict[ContentKind, str] = {
     "images": translatable("Also send images"),
 }
 KEEP_LABELS: dict[ContentKind, str] = {
-    "notes": translatable("Keep back notes"),
-    "files": translatable("Keep back files"),
-    "images": translatable("Keep back images"),
+    "notes": translatable("Don't send notes"),
+    "files": translatable("Don't send files"),
+    "images": translatable("Don't send images"),
 }
 
 _ANSWER_KINDS: dict[str, frozenset[ContentKind]] = {
@@ -67,12 +66,12 @@ async def handle_deep(context: ActionContext) -> ActionResult:
         return reply_text(context.translate(NO_FALLBACK))
     if not context.args:
         return reply_hint(
-            context.translate("Write your message after it: `/deep compare these two contracts`")
+            context.translate("Write your message after the command: `/deep compare these two contracts`")
         )
     if (await _load_consent(context, fallback)).kinds == frozenset():
         return reply_text(
             context.translate(
-                "This chat said no to {host}, so I did not send this there. /consent changes that.",
+                "This chat doesn't allow {host}, so I didn't send this there. /consent changes that.",
                 host=fallback.host,
             )
         )
@@ -90,7 +89,7 @@ async def handle_consent(context: ActionContext) -> ActionResult:
         return reply_text(context.translate(NO_FALLBACK))
     if not fallback.is_external:
         text = context.translate(
-            "The second model is at {host}, on our own network; nothing leaves it.", host=fallback.host
+            "The second model runs at {host}, on our own network. Nothing leaves it.", host=fallback.host
         )
         return reply_text(text)
     return ActionResult(
@@ -131,8 +130,8 @@ async def _apply_answer(
     if kinds and item:
         await requeued_items.requeue(context.tx, item, context.lane, now=context.now)
     elif item:
-        text += " " + translate("Send it without /deep, and I will answer it here.")
-    toast = translate("Agreed.") if kinds else translate("Nothing is sent there.")
+        text += " " + translate("Send it without /deep and I'll answer it here.")
+    toast = translate("Allowed.") if kinds else translate("Nothing is sent there.")
     return ActionResult(
         toast=toast,
         replacement=Part(text),
@@ -169,7 +168,7 @@ def _build_toggle(
 
 def _format_consent(translate: Translator, fallback: ModelEndpoint, kinds: frozenset[ContentKind]) -> str:
     if not kinds:
-        return translate("Nothing of this chat is sent to {host}.", host=fallback.host)
+        return translate("Nothing from this chat is sent to {host}.", host=fallback.host)
     sent = [kind for kind in CONTENT_KINDS if kind in kinds]
     kept_back = [kind for kind in CONTENT_KINDS if kind not in kinds]
     text = translate(

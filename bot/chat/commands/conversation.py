@@ -19,11 +19,11 @@ from bot.db.queues.stop_requests import StopCommand
 from bot.domain import Button, Part
 from bot.translations.translator import Translator, translatable
 
-STOP_REFUSAL = translatable("Only who asked, and administrators of this group, can stop this.")
+STOP_REFUSAL = translatable("Only the person who asked or a group administrator can stop this.")
 
 STOP_CAME_LATE = translatable(
-    "That answer was complete before I could stop it, and I'm on to what waited. "
-    "To stop that as well, send /stop again."
+    "That answer was already complete, so I've started on the next message. To stop that too, send /stop "
+    "again."
 )
 
 
@@ -32,7 +32,9 @@ async def handle_new(context: ActionContext) -> ActionResult:
     if not context.may_change_chat:
         return reply_text(context.translate(STRANGER_REFUSAL))
     if context.is_group and await stop_requests.has_work_of_others(context.tx, context.lane, context.person):
-        question = context.translate("Somebody else here waits for an answer. Start a new conversation now?")
+        question = context.translate(
+            "Somebody else here is waiting for an answer. Start a new conversation now?"
+        )
         return reply_text(question, (Button(context.translate("Start it"), "new:yes"),))
     return await _start_conversation(context)
 
@@ -103,7 +105,7 @@ def _offer_to_drop(context: ActionContext, waiting: int) -> tuple[Part, ...]:
         "{count} more messages of yours are waiting; I'll answer them next.",
         waiting,
     )
-    label = context.translate.plural("Drop it", "Drop them", waiting)
+    label = context.translate.plural("Skip it", "Skip them", waiting)
     return (build_part(text, (Button(label, f"drop:{context.item.id}"),)),)
 
 
@@ -146,7 +148,7 @@ async def handle_notes(context: ActionContext) -> ActionResult:
     if context.args:
         return reply_hint(
             context.translate(
-                "To keep a note, ask me to, such as `remember that we need milk`. /notes lists them."
+                "To keep a note, just ask, for example `remember that we need milk`. /notes lists your notes."
             )
         )
     return ActionResult(parts=await build_notes_pages(context))
@@ -158,7 +160,7 @@ async def build_notes_pages(context: ActionContext) -> tuple[Part, ...]:
     if not stored_notes:
         return (Part(context.translate("No notes yet. Ask me to remember something.")),)
     entries = [_build_note_entry(context.translate, row) for row in stored_notes]
-    return build_pages(context.translate("Notes of this chat:"), entries, buttons_per_row=4)
+    return build_pages(context.translate("Notes in this chat:"), entries, buttons_per_row=4)
 
 
 def _build_note_entry(translate: Translator, row: notes.StoredNote) -> tuple[str, tuple[Button, ...]]:

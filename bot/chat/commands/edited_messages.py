@@ -23,9 +23,9 @@ ASK_SECONDS = 3600.0  # then an older answer stays as it is
 EDIT_IN_PLACE_SECONDS = 47 * 3600.0  # Telegram deletes what is left over of an answer for 48 hours
 MAX_RETRIES = 20  # of one message that are followed
 
-TOO_OLD = translatable("That message is too old for me to go back to. Please send it again.")
+TOO_OLD = translatable("I can't go back to a message that old. Please send it again.")
 LEFT = translatable("I've left my answer as it is.")
-NOT_ANSWERED = translatable("I stopped when you changed it, and won't answer it.")
+NOT_ANSWERED = translatable("I stopped when you edited it, and won't answer it.")
 MESSAGE_EDITED = "its message was edited"
 
 _BUTTON = re.compile(r"(again|leave):([0-9]{1,18})", re.ASCII)
@@ -63,7 +63,7 @@ async def handle_card_button(context: ActionContext) -> ActionResult:
         return expire_button(context)
     translate = context.translate
     if not context.speaks_for(edit.sender):
-        return ActionResult(toast=translate("Only the person who changed the message can answer this."))
+        return ActionResult(toast=translate("Only the person who edited the message can answer this."))
     stored = await edited_messages.find(context.tx, context.lane, edit.message_id)
     branch = None
     if stored is not None and stored.turn is not None:
@@ -77,7 +77,7 @@ async def handle_card_button(context: ActionContext) -> ActionResult:
     if branch is None:
         return ActionResult(replacement=Part(translate(TOO_OLD)))
     result = await _answer_again(context, stored, branch, edit.message_id)
-    return replace(result, replacement=Part(translate("I'm answering your changed message.")))
+    return replace(result, replacement=Part(translate("I'm answering your edited message.")))
 
 
 async def _find_branch(context: ActionContext, turn: int) -> Branch | None:
@@ -134,19 +134,19 @@ async def _build_card(context: ActionContext, branch: Branch, sent_at: float) ->
     translate = context.translate
     zone = await context.load_zone()
     time = formatting.format_near_time(translate, sent_at, zone.key, context.now)
-    lines = [translate("You changed a message ({time}). Shall I answer it again?", time=time)]
+    lines = [translate("You edited a message ({time}). Shall I answer it again?", time=time)]
     if branch.later_turns:
         count = len(branch.later_turns)
         lines.append(
             translate.plural(
-                "I will no longer see the {count} exchange that came after it.",
-                "I will no longer see the {count} exchanges that came after it.",
+                "I'll no longer see the question after it and my answer.",
+                "I'll no longer see the {count} questions after it and my answers.",
                 count,
             )
         )
     if tools := _list_not_repeatable(context, branch):
         names = ", ".join(tools)
-        lines.append(translate("I used {tools} for it, and may do the same a second time.", tools=names))
+        lines.append(translate("I used {tools} for it and may do so again.", tools=names))
     lines += _list_made(translate, await branches.count_made(context.tx, context.lane, branch.began_at))
     leave_label = translate("Leave as is")
     if branch.was_cut:  # there is no answer to leave
@@ -172,4 +172,4 @@ def _list_made(translate: Translator, made: MadeThere) -> Iterator[str]:
     if made.tasks:
         counts.append(translate.plural("{count} task", "{count} tasks", made.tasks))
     if counts:
-        yield translate("What I keep from there: {things}.", things=", ".join(counts))
+        yield translate("These stay: {things}.", things=", ".join(counts))

@@ -11,24 +11,24 @@ from bot.translations.dates import format_day
 from bot.translations.translator import translatable
 
 FORGET_QUESTION = translatable(
-    "Forget this chat, with all its topics? I will stop everything that runs or waits, and permanently "
-    "delete:\n"
+    "Forget this chat, with all its topics? I'll stop everything that is running or waiting and "
+    "permanently delete:\n"
     "• what you wrote and sent\n"
     "• my answers, thoughts and summaries\n"
-    "• what tools were asked, and what they found\n"
+    "• requests to tools, and what they found\n"
     "• all notes, instructions, reminders and tasks"
 )
 KEPT_NOTICE = translatable(
-    "Kept: statistics without text (when, how long, how many tokens, which tools), your name, your access "
-    "and your settings. What you see in this chat stays in Telegram until you delete it there."
+    "Kept: statistics without text (when, how long, how much, which tools), your name, your access and "
+    "your settings. What you see in this chat stays in Telegram until you delete it there."
 )
-BACKUP_NOTICE = translatable("A backup of mine holds all that until {day}; then it is deleted, too.")
-NO_BACKUP_NOTICE = translatable("I have no backups of this. Copies that somebody else made I cannot delete.")
+BACKUP_NOTICE = translatable("My backups still hold all that until {day}; then they're deleted too.")
+NO_BACKUP_NOTICE = translatable("I don't have backups of this. I can't delete copies that others made.")
 SERVER_NOTICE = translatable(
-    "The log and the backups of the database server hold all that for as long as its owner has set."
+    "The database server's logs and backups keep all that for as long as its owner has decided."
 )
-GUEST_NOTICE = translatable("That includes what you asked me in chats that I am not part of.")
-FORGET_REFUSAL = translatable("Only administrators of this group can have me forget it.")
+GUEST_NOTICE = translatable("That includes what you asked me in chats that I'm not part of.")
+FORGET_REFUSAL = translatable("Only administrators of this group can make me forget it.")
 YES = "forget:yes"
 NO = "forget:no"
 
@@ -63,7 +63,7 @@ async def handle_forget_button(context: ActionContext) -> ActionResult:
     if context.args == "no":
         return ActionResult(
             toast=context.translate("Nothing is deleted."),
-            replacement=Part(context.translate("I keep this chat as it is.")),
+            replacement=Part(context.translate("I'll keep this chat as it is.")),
         )
     if context.args != "yes":
         return expire_button(context)

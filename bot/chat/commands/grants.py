@@ -14,8 +14,8 @@ from bot.tool_registry.tool_info import ToolInfo
 from bot.translations.translator import Translator, translatable
 
 HOW_TO = translatable(
-    "Use /grant NAME WHOM, and /revoke NAME WHOM. NAME is a tool, or a source for all of its tools; "
-    "WHOM is {people}; chat alone is this one."
+    "Use /grant NAME WHOM or /revoke NAME WHOM. NAME is a tool, or a source for all its tools. WHOM is "
+    "{people}; “chat” alone means this chat."
 )
 
 

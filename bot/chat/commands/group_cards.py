@@ -28,29 +28,28 @@ from bot.translations.translator import Translator, translatable
 MAX_LISTED = 40
 BUTTONS_PER_ROW = 2
 HOW_TO = translatable(
-    "/groups shows the groups I'm in. `/groups TITLE limit 200` sets how many canvases a group may take a "
-    "day, `/groups TITLE name Canvas` what people call me there; `none` takes either back."
+    "/groups lists my groups. `/groups TITLE limit 200` sets a group's daily limit in canvases, `/groups "
+    "TITLE name Canvas` what people call me there; `none` removes either."
 )
 NO_GROUPS = translatable(
-    "I'm in no group. Add me to one as you would add a person; if you are an admin of mine, I'm in at once."
+    "I'm not in any group yet. Add me like a person. If one of my admins adds me, I start right away."
 )
 READING_NOTICE = translatable(
-    "From now on I also read what you write to each other here, and keep the last messages for a day, so "
-    "that I understand what you ask me."
+    "From now on I also read what you write to each other here and keep recent messages for a day, so that "
+    "I understand your questions."
 )
-NO_SIGHT = translatable("But I don't see there what people write to each other.")
+NO_SIGHT = translatable("But I can't see what people write to each other there.")
 READING_NOTICE_WITHOUT_SIGHT = translatable(
-    "From now on I also read what reaches me of what you write to each other here, and keep the last "
-    "messages for a day. I see only commands and replies to me as long as I'm no administrator."
+    "From now on I also read along here and keep recent messages for a day. Until I'm an administrator, I "
+    "only see commands and replies to me."
 )
 JUDGING_NOTICE = translatable(
-    "From now on I also look at messages here that don't name me, to see whether they are meant for me. What "
-    "isn't, I forget at once."
+    "From now on I also look at messages here that don't name me, to see whether they're meant for me. I "
+    "forget the others at once."
 )
 JUDGING_HINT = translatable(
-    "How often this is right with your model, nobody has measured: it was tried with simulated readings "
-    "only. A reading takes a moment of the server and no canvas, at most {count} a minute in a group; in "
-    "doubt I stay silent."
+    "Nobody has measured yet how well your model does this. Each check takes the server a moment and "
+    "doesn't count towards a limit, at most {count} a minute per group. If unsure, I stay silent."
 )
 _BUTTON = re.compile(r"(show|everyone|members|along|apart|judge|wait|quit):(-[1-9][0-9]{0,17})", re.ASCII)
 
@@ -64,7 +63,9 @@ async def handle_groups(context: ActionContext) -> ActionResult:
         if found:
             group = _find_group(context, title.strip())
             if group is None:
-                return reply_text(context.translate("I'm in no group of this title. /groups shows them all."))
+                return reply_text(
+                    context.translate("I'm not in a group with that title. /groups lists them all.")
+                )
             return await change(context, group, value.strip())
     group = _find_group(context, context.args)
     if group is None:
@@ -101,7 +102,7 @@ def _build_list(context: ActionContext) -> Part:
     rows = build_rows(buttons, BUTTONS_PER_ROW)
     rows += tuple(
         (
-            Button(translate("Let in: {title}", title=group.title[:40]), f"group:in:{group.chat}"),
+            Button(translate("Give access: {title}", title=group.title[:40]), f"group:in:{group.chat}"),
             Button(translate("Leave"), f"group:leave:{group.chat}"),
         )
         for group in asked
@@ -111,10 +112,10 @@ def _build_list(context: ActionContext) -> Part:
 
 def _format_line(translate: Translator, group: Group) -> str:
     if group.state == "asked":
-        return translate("{title}: waits to be let in", title=group.title)
+        return translate("{title}: waiting for your OK", title=group.title)
     if group.speakers == "everyone":
         return translate("{title}: everybody may ask", title=group.title)
-    return translate("{title}: people I know may ask", title=group.title)
+    return translate("{title}: people with access may ask", title=group.title)
 
 
 async def _show_card(context: ActionContext, group: Group) -> ActionResult:
@@ -140,17 +141,17 @@ async def _build_card(context: ActionContext, group: Group) -> Part:
     if group.name is not None:
         lines.append(translate("People there also call me {name}", name=group.name))
     if group.reads_along:
-        lines.append(translate("I read along, and keep the last messages for a day"))
+        lines.append(translate("I read along and keep recent messages for a day"))
     elif not group.judges:
         lines.append(translate("I read only what is meant for me"))
     if group.judges:
-        lines.append(translate("I also answer what seems meant for me without naming me"))
+        lines.append(translate("I also answer messages that seem meant for me but don't name me"))
     if group.hears_all is False:
         lines.append(translate(groups.HEARING_HINT))
     elif group.hears_all:
         lines.append(translate("I see every message there"))
     if not group.can_send:
-        lines.append(translate("I may not write there at present: an administrator has to allow it."))
+        lines.append(translate("I can't write there right now: a group administrator has to allow it."))
     lines += [
         "",
         translate(
@@ -163,13 +164,13 @@ async def _build_card(context: ActionContext, group: Group) -> Part:
 def _build_card_buttons(translate: Translator, group: Group) -> tuple[tuple[Button, ...], ...]:
     speakers = Button(translate("Let everybody ask"), f"group:everyone:{group.chat}")
     if group.speakers == "everyone":
-        speakers = Button(translate("Only people I know"), f"group:members:{group.chat}")
+        speakers = Button(translate("Only with access"), f"group:members:{group.chat}")
     reading = Button(translate("Read along"), f"group:along:{group.chat}")
     if group.reads_along:
         reading = Button(translate("Don't read along"), f"group:apart:{group.chat}")
-    judging = Button(translate("Answer without being named"), f"group:judge:{group.chat}")
+    judging = Button(translate("Even when not named"), f"group:judge:{group.chat}")
     if group.judges:
-        judging = Button(translate("Answer only when addressed"), f"group:wait:{group.chat}")
+        judging = Button(translate("Only when named"), f"group:wait:{group.chat}")
     last_row = (
         Button(translate("Leave the group"), f"group:quit:{group.chat}"),
         Button(translate("Back"), "group:list"),
@@ -182,7 +183,7 @@ async def _let_everybody_ask(context: ActionContext, group: Group) -> ActionResu
     own_limit, _ = await limit_rows.find_rules(context.tx, group.chat)
     if own_limit is None or own_limit.canvases is None:
         hint = context.translate(
-            "First set what the group may take a day, such as `/groups {chat} limit 200`.", chat=group.number
+            "First set a daily limit for the group, such as `/groups {chat} limit 200`.", chat=group.number
         )
         return replace(reply_hint(hint), toast=context.translate("The group needs a limit first."))
     return await _change_group(context, group, replace(group, speakers="everyone"))
@@ -260,12 +261,12 @@ async def _set_limit(context: ActionContext, group: Group, value: str) -> Action
 async def _set_name(context: ActionContext, group: Group, value: str) -> ActionResult:
     if value == "none":
         changed = await _change_group(context, group, replace(group, name=None))
-        text = context.translate("In “{title}” I have no other name.", title=group.title)
+        text = context.translate("I don't have another name in “{title}”.", title=group.title)
     elif value != to_display_name(value, 0):
-        return reply_text(context.translate("A name has letters and digits, and 32 characters at most."))
+        return reply_text(context.translate("Names use letters and digits, and have at most 32 characters."))
     else:
         changed = await _change_group(context, group, replace(group, name=value))
-        text = context.translate("In “{title}” people can call me {name}.", title=group.title, name=value)
+        text = context.translate("People in “{title}” can call me {name}.", title=group.title, name=value)
         if group.hears_all is False:
             text = f"{text} {context.translate(groups.HEARING_HINT)}"
     return replace(changed, replacement=None, parts=(build_part(text),))

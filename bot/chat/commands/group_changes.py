@@ -87,7 +87,7 @@ async def describe_decision(tx: Transaction, group: Group) -> DeferredText:
     admin: object = defer("an admin")
     if group.let_in_by is not None:
         admin = (await people.list_names(tx)).get(group.let_in_by, admin)
-    return defer("“{title}” has been let in by {admin}.", title=group.title, admin=admin)
+    return defer("“{title}” got access from {admin}.", title=group.title, admin=admin)
 
 
 def build_greeting(translate: Translator, bot_name: str, *, hears_all: bool | None) -> str:
@@ -107,7 +107,7 @@ def _introduce(translate: Translator, bot_name: str, group: Group, *, is_open: b
     if group.speakers == "members" and not is_open:
         lines.append(
             translate(
-                "I answer people who have been let in. To be one of them, write to me alone: {link}",
+                "I answer people with access. To ask for it, write to me in private: {link}",
                 link=f"https://t.me/{bot_name}",
             )
         )

@@ -210,12 +210,12 @@ def _build_card(translate: Translator, group: Group, added_by: str) -> Part:
     title = to_plain_name(group.title, MAX_TITLE_CHARS)  # a stranger's: no link, no mark of direction
     if group.added_by is None:
         text = translate(
-            "I'm in the group “{title}”, and somebody there is asking me something.", title=title
+            "I'm in the group “{title}”, and somebody there has asked me something.", title=title
         )
     else:
         text = translate("{name} added me to the group “{title}”.", name=added_by, title=title)
     buttons = (
-        Button(translate("Let in"), f"group:in:{group.chat}"),
+        Button(translate("Give access"), f"group:in:{group.chat}"),
         Button(translate("Leave"), f"group:leave:{group.chat}"),
     )
     if group.hears_all is False:

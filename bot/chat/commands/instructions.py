@@ -19,7 +19,7 @@ from bot.translations.translator import translatable
 NONE_HERE = "none"
 """What the button carries by which a topic follows nothing."""
 
-REFUSAL = translatable("Only administrators of this group can change what I follow here.")
+REFUSAL = translatable("Only administrators of this group can change my instructions here.")
 
 
 async def handle_instructions(context: ActionContext) -> ActionResult:
@@ -33,15 +33,15 @@ async def handle_instructions(context: ActionContext) -> ActionResult:
     if len(text) > MAX_CHARACTERS:
         return reply_text(
             translate(
-                "That has {count} characters, and I take {limit}. Please make it shorter.",
+                "That's {count} characters; the limit is {limit}. Please shorten it.",
                 count=len(text),
                 limit=MAX_CHARACTERS,
             )
         )
     await instructions.put(context.tx, context.lane, text, person=context.person, now=context.now)
     if not await _waits_for_new_conversation(context, text):
-        return reply_text(translate("From your next message on I follow this in every answer here."))
-    question = translate("I follow this from /new on. Start a new conversation now?")
+        return reply_text(translate("From your next message on, I'll follow this in every answer here."))
+    question = translate("I'll follow this after /new. Start a new conversation now?")
     return ActionResult(parts=(_offer_new_conversation(context, question),))
 
 
@@ -63,7 +63,7 @@ async def _follow_none(context: ActionContext) -> ActionResult:
     await instructions.put(context.tx, context.lane, "", person=context.person, now=context.now)
     if not await _waits_for_new_conversation(context, ""):
         return ActionResult(replacement=Part(translate("I no longer follow this.")))
-    question = translate("I follow it until /new. Start a new conversation now?")
+    question = translate("I'll follow it until /new. Start a new conversation now?")
     return ActionResult(replacement=_offer_new_conversation(context, question))
 
 
@@ -81,7 +81,7 @@ async def _remove(context: ActionContext) -> ActionResult:
         return ActionResult(
             toast=translate("Removed."), replacement=Part(translate("I no longer follow this."))
         )
-    question = translate("I follow it until /new. Start a new conversation now?")
+    question = translate("I'll follow it until /new. Start a new conversation now?")
     return ActionResult(toast=translate("Removed."), replacement=_offer_new_conversation(context, question))
 
 
@@ -90,7 +90,7 @@ async def _say_inherited(context: ActionContext, inherited: Instructions) -> Act
     text = translate("This topic follows its group's instructions again.")
     if not await _waits_for_new_conversation(context, inherited.text):
         return ActionResult(replacement=Part(text))
-    question = translate("I follow this from /new on. Start a new conversation now?")
+    question = translate("I'll follow this after /new. Start a new conversation now?")
     return ActionResult(replacement=_offer_new_conversation(context, f"{text} {question}"))
 
 
@@ -102,15 +102,15 @@ async def _show(context: ActionContext) -> ActionResult:
     if not current.text:
         return reply_hint(
             translate(
-                "No instructions yet. Write, for example, `/instructions answer in two sentences`, and I "
-                "follow that in every answer here."
+                "No instructions yet. Write, for example, `/instructions answer in two sentences`, and "
+                "I'll follow that in every answer here."
             )
         )
-    lines = [translate("I follow this in every answer here:"), current.text]
+    lines = [translate("My instructions for every answer here:"), current.text]
     if await _waits_for_new_conversation(context, current.text):
-        lines.append(translate("It counts from /new on."))
+        lines.append(translate("This applies after /new."))
     if current.is_inherited:
-        lines.append(translate("That is the whole group's; this topic can have its own."))
+        lines.append(translate("These are the whole group's; this topic can have its own."))
     text = "\n\n".join(lines)
     if not context.moderates:
         return reply_text(text)
@@ -122,7 +122,7 @@ async def _show(context: ActionContext) -> ActionResult:
 
 def _show_none(context: ActionContext, current: Instructions) -> ActionResult:
     """Say that a topic follows nothing, whatever its group does."""
-    text = context.translate("In this topic I follow no instructions.")
+    text = context.translate("I don't follow any instructions in this topic.")
     if not context.moderates:
         return reply_text(text)
     button = Button(context.translate("As in the group"), f"instructions:{_name_version(current)}")

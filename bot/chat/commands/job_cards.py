@@ -28,11 +28,11 @@ PAGE_SIZE = 10  # jobs of one page
 BUTTONS_PER_ROW = 5
 MAX_LINE_CHARS = 40  # of a job's text in the list
 NO_JOBS = translatable(
-    "You have no reminders and no tasks. Set one: `/remind tomorrow at 9 call Anna`, or just tell me: "
-    "`Every Monday at 8, tell me the news of my field`"
+    "You don't have any reminders or tasks yet. Set one: `/remind tomorrow at 9 call Anna`, or just tell "
+    "me: `Every Monday at 8, tell me the news of my field`"
 )
 GONE = translatable("This no longer exists.")
-TIME_PASSED = translatable("Its time has passed. Run it now, or delete it.")
+TIME_PASSED = translatable("Its time has passed. You can run it now or delete it.")
 _BUTTON = re.compile(r"(?P<verb>[a-z_]+):(?P<number>[0-9]{1,18})(?::(?P<page>[0-9]{1,9}))?")
 
 
@@ -67,7 +67,7 @@ async def handle_job_button(context: ActionContext) -> ActionResult:
 async def _undo_job(context: ActionContext, job: Job, _: int) -> ActionResult:
     """Take back a job that was just confirmed."""
     if job.state == "done":
-        return ActionResult(toast=context.translate("This is done already."))
+        return ActionResult(toast=context.translate("This is already done."))
     assert job.person is not None
     await jobs.remove(context.tx, job.id, person=job.person)
     text = context.translate("Undone: {text}", text=job.text[:200])
@@ -76,7 +76,7 @@ async def _undo_job(context: ActionContext, job: Job, _: int) -> ActionResult:
 
 async def _open_card(context: ActionContext, job: Job, page: int) -> ActionResult:
     if job.state == "done":
-        toast = context.translate("This is done already.")
+        toast = context.translate("This is already done.")
         return ActionResult(toast=toast, replacement=await _build_list(context, page))
     return ActionResult(replacement=await _build_card(context, job, page))
 
@@ -122,7 +122,7 @@ async def _restore_paused_job(context: ActionContext, job: Job, page: int) -> Ac
 
 async def _pause_job(context: ActionContext, job: Job, page: int) -> ActionResult:
     if job.state != "active":
-        return await _redraw_card(context, job, page, context.translate("It is not active."))
+        return await _redraw_card(context, job, page, context.translate("It isn't active."))
     await jobs.pause(context.tx, job.id)
     return await _redraw_card(context, job, page, context.translate("Paused."))
 
@@ -130,7 +130,7 @@ async def _pause_job(context: ActionContext, job: Job, page: int) -> ActionResul
 async def _resume_job(context: ActionContext, job: Job, page: int) -> ActionResult:
     translate = context.translate
     if job.state != "paused":
-        return await _redraw_card(context, job, page, translate("It is not paused."))
+        return await _redraw_card(context, job, page, translate("It isn't paused."))
     try:
         next_due = await context.deps.user_jobs.compute_next_due(job)
     except UnclearTime as error:
@@ -161,7 +161,7 @@ async def _move_job(
 
 async def _run_job_now(context: ActionContext, job: Job, _: int) -> ActionResult:
     if not await jobs.run_now(context.tx, job.id, jobs.build_inbox_row(job), now=context.now):
-        return ActionResult(toast=context.translate("It is under way already."))
+        return ActionResult(toast=context.translate("I'm already on it."))
     return ActionResult(toast=context.translate("I'll do it now."))
 
 

@@ -97,8 +97,8 @@ async def set_zone(
     ][:MAX_SHIFTED]
     if shifted:
         text += "\n" + translate.plural(
-            "This was set in another time zone, and comes at the same moment:",
-            "These were set in another time zone, and come at the same moments:",
+            "This was set in another time zone and still comes at the same moment:",
+            "These were set in another time zone and still come at the same moments:",
             len(shifted),
         )
     verb = "move" if len(shifted) == 1 else "move_one"
@@ -114,8 +114,8 @@ async def set_zone(
     if repeating:
         text += "\n" if shifted else " "
         text += translate.plural(
-            "Your repeating reminder goes by it now.",
-            "Your {count} repeating reminders and tasks go by it now.",
+            "Your repeating reminder now uses this time zone.",
+            "Your {count} repeating reminders and tasks now use this time zone.",
             repeating,
         )
     return Part(text, buttons=tuple(buttons))
@@ -133,4 +133,4 @@ async def _show_zone(context: ActionContext) -> ActionResult:
 
 def _format_zone(translate: Translator, zone: str, now: float) -> str:
     time = f"{to_local_time(now, load_zone(zone)):%H:%M}"
-    return translate("Your time zone is {zone}, where it is {time}.", zone=format_zone(zone), time=time)
+    return translate("Your time zone is {zone}; it's {time} there.", zone=format_zone(zone), time=time)

@@ -9,8 +9,8 @@ from bot.errors import ChangeRefused
 from bot.translations.translator import Translator, translatable
 
 HOW_TO = translatable(
-    "Write `/limits NAME 200` to set one person's limit in canvases a day, `/limits all 200` for every "
-    "member. Instead of 200: `none` (no limit) or `default`."
+    "`/limits NAME 200` sets a person's daily limit in canvases, `/limits all 200` every member's. Instead "
+    "of 200, write `none` (no limit) or `default`."
 )
 
 
@@ -61,7 +61,7 @@ async def _show_current(context: ActionContext) -> ActionResult:
 def _format_usage(translate: Translator, usage: QuotaUsage) -> str:
     """Format a member's usage, as a share of the day."""
     if usage.limit is None:
-        return translate("You have no daily limit.")
+        return translate("You don't have a daily limit.")
     return f"{format_used_share(translate, usage)} {usage.format_reset(translate)}"
 
 
@@ -70,9 +70,9 @@ def _format_used_canvases(translate: Translator, usage: QuotaUsage) -> str:
     at_least = "≥" if usage.unknown_calls else ""
     used = f"{at_least}{usage.used}"
     if usage.limit is None:
-        return translate("You have used {used} canvases today (estimated); you have no limit.", used=used)
+        return translate("You've used {used} canvases today (estimated); you don't have a limit.", used=used)
     text = translate(
-        "You have used {used} of today's {limit} canvases (estimated).", used=used, limit=usage.limit
+        "You've used {used} of today's {limit} canvases (estimated).", used=used, limit=usage.limit
     )
     return f"{text} {usage.format_reset(translate)}"
 

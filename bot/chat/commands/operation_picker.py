@@ -60,15 +60,15 @@ def _format_heading(translate: Translator, source: Source, count: int, found: in
     words = source.options.get("search", "")
     if words:
         return translate(
-            "{name}: {found} of {count} operations have {words}. Which of them?",
+            "{name}: {found} of {count} operations match {words}. Which ones?",
             name=name,
             found=found,
             count=count,
             words=repr(escape_for_terminal(words[:60])),
         )
     return translate(
-        "{name}: which of these {count} operations? /tools pick {name} 1 3 does it, too; "
-        "/tools pick {name} and words search.",
+        "{name}: which of these {count} operations? Or write /tools pick {name} 1 3; with words, /tools "
+        "pick {name} searches.",
         name=name,
         count=count,
     )
@@ -145,13 +145,13 @@ def _build_hosts_question(translate: Translator, source: Source, hosts: Sequence
     """Ask whether calls may go to these hosts; the button confirms only them."""
     names = ", ".join(escape_for_terminal(host) for host in hosts)
     question = translate(
-        "{source} is at {address}, but these calls would go to {hosts}. Let them?",
+        "{source} is at {address}, but these calls would go to {hosts}. Allow that?",
         source=escape_for_terminal(source.name),
         address=escape_for_terminal(source.address),
         hosts=names,
     )
     name_hash = hash_name(source.name)
-    confirm = Button(translate("Let them"), f"tools:host:{name_hash}:{hash_name(' '.join(hosts))}")
+    confirm = Button(translate("Allow that"), f"tools:host:{name_hash}:{hash_name(' '.join(hosts))}")
     back = Button(translate("No"), f"tools:list:{name_hash}:0")
     return Part(truncate_text(question), buttons=((confirm, back),))
 
@@ -161,9 +161,9 @@ async def _queue_pick(context: ActionContext, source: Source, chosen: Sequence[s
     numbers = [str(names.index(name) + 1) for name in chosen]
     await write_tool_task(context, "pick", words=" ".join([source.name, *numbers]))
     return ActionResult(
-        toast=context.translate("They are added."),
+        toast=context.translate("I'm adding them."),
         replacement=Part(
-            context.translate("I add {count} of {source}.", count=len(numbers), source=source.name)
+            context.translate("I'm adding {count} of {source}.", count=len(numbers), source=source.name)
         ),
     )
 

@@ -22,7 +22,7 @@ def split_options(
     try:
         pending = shlex.split(_restore_typed(text))[::-1]
     except ValueError:
-        raise ChangeRefused("A quote is not closed.") from None
+        raise ChangeRefused("A closing quotation mark is missing.") from None
     words: list[str] = []
     options: list[tuple[str, str]] = []
     while pending:
@@ -37,7 +37,7 @@ def split_options(
         if name not in known:
             names = ", --".join((*known, *flags))
             raise ChangeRefused(
-                "There is no option --{name}; there are --{names}.", name=name[:30], names=names
+                "There is no option --{name}; choose from --{names}.", name=name[:30], names=names
             )
         if not has_value:
             if not pending:

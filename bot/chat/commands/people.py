@@ -27,8 +27,8 @@ PersonChange = Callable[..., Awaitable[AdminChange]]
 
 MAX_PEOPLE_LISTED = 60
 HOW_TO = translatable(
-    "/people shows everybody, with buttons. Or write `/people add CODE`, `/people remove NAME` or "
-    "`/people block NAME`; a number in Telegram works, too. `/invite admin` makes another admin."
+    "/people lists everybody, with buttons. Or write `/people add CODE`, `/people remove NAME` or `/people "
+    "block NAME`; a Telegram ID works too. `/invite admin` makes another admin."
 )
 
 
@@ -39,10 +39,12 @@ async def handle_invite(context: ActionContext) -> ActionResult:
             context.translate("Write `/invite` for a member, or `/invite admin` for another admin.")
         )
     role: Role = "member"
-    text = translatable("This link lets one person in, once, within {hours} hours:\n{link}")
+    text = translatable("This link gives one person access. It works once, within {hours} hours:\n{link}")
     if context.args == "admin":
         role = "admin"
-        text = translatable("This link lets one person in as an admin, once, within {hours} hours:\n{link}")
+        text = translatable(
+            "This link makes one person an admin. It works once, within {hours} hours:\n{link}"
+        )
     code = await admin_changes.make_invite(context.tx, context.actor, role, now=context.now)
     link = f"https://t.me/{context.deps.settings.bot_name}?start={code}"
     return reply_text(context.translate(text, hours=LINK_HOURS, link=link))
@@ -128,7 +130,7 @@ async def _build_list(context: ActionContext) -> tuple[Part, ...]:
         more = context.translate("… and {count} more", count=len(everyone) - len(entries))
         entries.append((more, ()))
     if strangers:
-        entries += [("", ()), (context.translate("Waiting to be let in:"), ())]
+        entries += [("", ()), (context.translate("Waiting for access:"), ())]
         entries += [_build_stranger_entry(context, stranger) for stranger in strangers]
     return build_pages(context.translate("People:"), entries, buttons_per_row=None)
 
@@ -163,7 +165,7 @@ def _build_stranger_entry(context: ActionContext, stranger: Stranger) -> tuple[s
     else:
         ago = translate("{count} h ago", count=minutes // 60)
     buttons = (
-        Button(translate("Let in {name}", name=stranger.name), f"people:add:{stranger.id}"),
+        Button(translate("Give {name} access", name=stranger.name), f"people:add:{stranger.id}"),
         Button(translate("Block {name}", name=stranger.name), f"people:block:{stranger.id}"),
     )
     code = stranger.code if stranger.expires_at > context.now else translate("code expired")

@@ -53,7 +53,7 @@ class PeopleChanges:
             partial(access.remember, Person(person_id, name, "member")),
             partial(access.remember_languages, person_id, languages),
         )
-        return AdminChange(defer("{name} has been let in.", name=name), after_commit)
+        return AdminChange(defer("{name} now has access.", name=name), after_commit)
 
     async def remove(self, tx: Transaction, actor: Actor, person_id: int, *, now: float) -> AdminChange:
         """Make somebody a stranger, also who was blocked, and end what runs for them."""
@@ -89,7 +89,7 @@ class PeopleChanges:
         """Raise ChangeRefused for somebody who can be neither removed nor blocked by this admin."""
         configured_admins = self._deps.access.configured_admins
         if person_id in configured_admins:
-            raise ChangeRefused("The setting ADMIN_IDS makes this person an admin; change it there.")
+            raise ChangeRefused("This person is an admin through the setting ADMIN_IDS; change it there.")
         if set(await people.list_admins(tx)) | configured_admins == {person_id}:
             raise ChangeRefused("This is the last admin. First make another one, with /invite admin.")
         if person_id == actor.person:
@@ -131,8 +131,8 @@ async def describe_decision(tx: Transaction, person_id: int) -> DeferredText | N
     if person.role == "blocked":
         return defer("{name} has been blocked by {admin}.", name=person.name, admin=admin)
     if entry is not None and entry.who == person_id:
-        return defer("{name} has come in by a link.", name=person.name)
-    return defer("{name} has been let in by {admin}.", name=person.name, admin=admin)
+        return defer("{name} joined with an invite link.", name=person.name)
+    return defer("{name} got access from {admin}.", name=person.name, admin=admin)
 
 
 async def _record_role_change(

@@ -25,11 +25,11 @@ def format_prompt_breakdown(translate: Translator, breakdown: PromptBreakdown) -
         more_tokens = abbreviate_count(sum(tokens for _, tokens in more))
         yield translate("{count} more: {tokens}", count=len(more), tokens=more_tokens)
     yield translate(
-        "Together: {total} of {budget}, and what you write",
+        "Total: {total} of {budget}, plus what you write",
         total=abbreviate_count(breakdown.total_tokens),
         budget=abbreviate_count(breakdown.prompt_budget),
     )
-    yield translate("Last time the server counted: {counts}", counts=_format_last(translate, breakdown))
+    yield translate("The server's last count: {counts}", counts=_format_last(translate, breakdown))
     if breakdown.left_out_turns:
         yield translate.plural(
             "I no longer see 1 earlier answer, but I can look it up.",
@@ -53,4 +53,4 @@ def _format_last(translate: Translator, breakdown: PromptBreakdown) -> str:
         return translate("{tokens}; cached: unknown", tokens=tokens)
     if cached:
         return translate("{tokens}, {cached} of it cached", tokens=tokens, cached=abbreviate_count(cached))
-    return translate("{tokens}, nothing of it cached", tokens=tokens)
+    return translate("{tokens}, none of it cached", tokens=tokens)

@@ -152,7 +152,7 @@ async def reply_unknown(context: ActionContext) -> ActionResult:
 async def reply_privately_only(context: ActionContext) -> ActionResult:
     return reply_text(
         context.translate(
-            "Write that to me alone: {command} is for our private chat, @{name}.",
+            "{command} works only in our private chat: @{name}",
             command=f"/{context.args}",
             name=context.deps.settings.bot_name,
         )
@@ -181,8 +181,8 @@ async def handle_help(context: ActionContext) -> ActionResult:
         )
         return reply_hint("\n".join([greeting, *_list_group_help(translate)]))
     intro = translate(
-        "Just write to me. Send me photos, PDFs and other files, too. I can look things up on web pages, "
-        "calculate, keep notes, and remind you of things. For example:"
+        "Just write to me. You can send me photos, PDFs and other files too. I can look things up on web "
+        "pages, calculate, keep notes, and remind you of things. For example:"
     )
     paragraphs = ["\n".join([intro, *(f"`{translate(example)}`" for example in HELP_EXAMPLES)])]
     commands = list_commands(context.role, has_fallback=context.deps.turns.fallback_endpoint is not None)
@@ -216,7 +216,9 @@ def _format_command(translate: Translator, command: Command) -> str:
 
 async def handle_ask(context: ActionContext) -> ActionResult:
     """/ask without a question; with one it is a message as any other."""
-    return reply_hint(context.translate("Write your question after it, such as `/ask what is a tide?`"))
+    return reply_hint(
+        context.translate("Write your question after the command, such as `/ask what is a tide?`")
+    )
 
 
 async def handle_id(context: ActionContext) -> ActionResult:
@@ -286,14 +288,14 @@ COMMANDS = (
     ),
     Command(
         "notes",
-        translatable("what I keep in mind for this chat"),
+        translatable("my notes on this chat"),
         conversation.handle_notes,
         CHAT,
         in_groups=True,
     ),
     Command(
         "instructions",
-        translatable("what I follow in every answer of this chat"),
+        translatable("instructions for every answer in this chat"),
         instructions.handle_instructions,
         CHAT,
         in_menu=False,
@@ -346,7 +348,7 @@ COMMANDS = (
     Command("language", translatable("the language of my own messages"), language.handle_language, SETTINGS),
     Command(
         "approvals",
-        translatable("what I may do without asking, and what waits for your answer"),
+        translatable("what I may do without asking, and what needs approval"),
         approvals.handle_approvals,
         SETTINGS,
         in_menu=False,
@@ -361,16 +363,14 @@ COMMANDS = (
     ),
     Command(
         "forget",
-        translatable("delete what I keep of this chat"),
+        translatable("delete what I keep from this chat"),
         forget.handle_forget,
         SETTINGS,
         in_menu=False,
         in_groups=True,
         concerns_others=True,
     ),
-    Command(
-        "id", translatable("your number in Telegram"), handle_id, SETTINGS, min_role="anyone", in_menu=False
-    ),
+    Command("id", translatable("your Telegram ID"), handle_id, SETTINGS, min_role="anyone", in_menu=False),
     Command(
         "start",
         translatable("the greeting, with examples"),
@@ -382,7 +382,7 @@ COMMANDS = (
     Command("help", translatable("what I can do"), handle_help, SETTINGS, in_groups=True),
     Command(
         "invite",
-        translatable("make a link that lets one person in"),
+        translatable("make an invite link for one person"),
         people.handle_invite,
         ADMINS,
         min_role="admin",
@@ -390,7 +390,7 @@ COMMANDS = (
     ),
     Command(
         "admin",
-        translatable("the web page with usage, turns and people"),
+        translatable("the web page with usage, answers and people"),
         admin_page.handle_admin,
         ADMINS,
         min_role="admin",
@@ -399,7 +399,7 @@ COMMANDS = (
     Command("people", translatable("members and requests"), people.handle_people, ADMINS, min_role="admin"),
     Command(
         "groups",
-        translatable("the groups I'm in, and what holds there"),
+        translatable("my groups and their rules"),
         group_cards.handle_groups,
         ADMINS,
         min_role="admin",
@@ -410,7 +410,7 @@ COMMANDS = (
     ),
     Command(
         "grant",
-        translatable("let somebody use a tool"),
+        translatable("give access to a tool"),
         grants.handle_grant,
         ADMINS,
         min_role="admin",
@@ -419,7 +419,7 @@ COMMANDS = (
     ),
     Command(
         "revoke",
-        translatable("take a tool away again"),
+        translatable("take away access to a tool"),
         grants.handle_revoke,
         ADMINS,
         min_role="admin",

@@ -18,7 +18,7 @@ from bot.domain import Button, Part
 from bot.telegram.incoming.verdicts import judge_reactions
 from bot.translations.translator import translatable
 
-RETRY_REFUSAL = translatable("Only who asked can have this answered again.")
+RETRY_REFUSAL = translatable("Only the person who asked can get a new answer.")
 _BUTTON_ARGS = re.compile(r"([0-9]{1,18})(:think)?", re.ASCII)
 
 
@@ -26,7 +26,7 @@ async def handle_retry(context: ActionContext) -> ActionResult:
     """/retry."""
     last = await retries.find_last_turn(context.tx, context.lane, before_item=context.item.id)
     if last is None:
-        return reply_text(context.translate("There is nothing in this conversation to try again."))
+        return reply_text(context.translate("There's nothing in this conversation to try again."))
     if not may_repeat(context, last):
         return reply_text(context.translate(RETRY_REFUSAL))
     return await _try_again(context, last)
@@ -41,7 +41,7 @@ async def handle_retry_button(context: ActionContext) -> ActionResult:
     if last is None or last.id != int(match[1]):
         return ActionResult(
             toast=context.translate("This is no longer the last answer."),
-            replacement=Part(context.translate("Not tried again.")),
+            replacement=Part(context.translate("OK, I won't try again.")),
         )
     if not may_repeat(context, last):
         return ActionResult(toast=context.translate(RETRY_REFUSAL))
@@ -113,7 +113,7 @@ async def _try_again(
     if not not_repeatable:
         return await _repeat_turn(context, last_turn, with_thinking=with_thinking)
     question = context.translate(
-        "For my last answer I used {tools}. If I try again, I may do the same a second time.",
+        "I used {tools} for my last answer. If I try again, I may do so again.",
         tools=", ".join(not_repeatable),
     )
     how = ":think" if with_thinking else ""

@@ -45,4 +45,4 @@ async def take_answer(context: ActionContext) -> ActionResult:
 async def handle_sign_in_button(context: ActionContext) -> ActionResult:
     """The button of an offer to sign in; `context.args` is the source."""
     await write_tool_task(context, "signin", words=context.args)
-    return ActionResult(toast=context.translate("I'm asking for the link; it will come here."))
+    return ActionResult(toast=context.translate("I'm getting the link; it will appear here."))

@@ -42,8 +42,8 @@ from tools.mcp.sign_in import SignIn
 MAX_LINK_CHARS = 2000  # of a link behind a word; a longer one is written out
 _MINUTES = round(SIGN_IN_SECONDS / 60)
 PASTE_HINT = translatable(
-    "Your browser then shows a page that does not load. Copy its whole address and send it to me: "
-    "I use it and delete your message."
+    "Your browser then shows a page that doesn't load. Copy its whole address and send it to me. I'll use "
+    "it and delete your message."
 )
 
 
@@ -94,7 +94,8 @@ class SignInTasks:
         source = await self._load_source(task.order.words.strip())
         if not self._can_sign_in(task, source):
             raise ChangeRefused(
-                "You cannot sign in to {source}: an admin has to grant you its tools.", source=source.name
+                "You can't sign in to {source} yet: an admin has to give you access to its tools.",
+                source=source.name,
             )
         part = await self.begin(task, source)
 
@@ -150,9 +151,9 @@ class SignInTasks:
             outcome = translate("Not signed in to {source}.", source=task.order.words)
             return finish_with(f"{outcome} {escape_for_terminal(error)}", hint)
         source = await self._load_source(task.order.words)
-        signed_in = translate("You are signed in to {source}.", source=source.name)
+        signed_in = translate("You're signed in to {source}.", source=source.name)
         if is_personal:
-            hint = translate("What I do there for you, I do with your account. Ask me again.")
+            hint = translate("I'll use your account for what I do there. Now ask me again.")
             return finish_with(signed_in, hint)
         if source.options.get("listing"):
             return finish_with(signed_in)
@@ -172,7 +173,7 @@ class SignInTasks:
         async with self._database.read_transaction() as tx:
             source = await sources.find(tx, name)
         if source is None or source.kind != "mcp_http":
-            raise ChangeRefused("There is no MCP server called {name} at a URL.", name=name[:60])
+            raise ChangeRefused("There is no MCP server with a URL called {name}.", name=name[:60])
         return source
 
 
@@ -220,7 +221,7 @@ def build_link_part(translate: Translator, source_name: str, link: str, redirect
 def build_offer(translate: Translator, source_name: str) -> Part:
     """Build the message that offers a person to sign in with an account of their own."""
     text = translate(
-        "{source} works with your own account. Sign in once, and ask me again.", source=source_name
+        "{source} works with your own account. Sign in once, then ask me again.", source=source_name
     )
     button = Button(translate("Sign in to {source}", source=source_name), f"signin:{source_name}")
     return Part(text, buttons=((button,),))

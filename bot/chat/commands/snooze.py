@@ -18,7 +18,7 @@ async def handle_snooze_button(context: ActionContext) -> ActionResult:
     args = _ARGS.fullmatch(context.args)
     reminder = await snoozes.find_shown(context.tx, int(args["item"])) if args else None
     if args is None or reminder is None or not context.speaks_for(reminder.person):
-        return ActionResult(toast=translate("This reminder is no longer kept."))
+        return ActionResult(toast=translate("This reminder no longer exists."))
     user_jobs = context.deps.user_jobs
     zone = await user_jobs.find_zone(context.tx, context.person) or reminder.zone or "UTC"
     snooze = await snoozes.find_snooze(context.tx, reminder)
@@ -28,10 +28,10 @@ async def handle_snooze_button(context: ActionContext) -> ActionResult:
     if snooze is not None and snooze.next_due is not None:
         return await _show_next_due(context, reminder, snooze.next_due, zone)
     if snooze is not None:
-        return ActionResult(toast=translate("This reminder has already come again."))
+        return ActionResult(toast=translate("I've already sent this reminder again."))
     next_due = compute_snooze_due(args["delay"], reminder.due_at, zone, context.now)
     if next_due is None:
-        return ActionResult(toast=translate("This reminder is no longer kept."))
+        return ActionResult(toast=translate("This reminder no longer exists."))
     try:
         await user_jobs.check_limits(context.tx, reminder.person)
     except UnclearTime as error:

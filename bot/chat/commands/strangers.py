@@ -46,17 +46,18 @@ async def reject_stranger(context: ActionContext) -> ActionResult:
         minutes = max(1, round((good_until - context.now) / 60))
         return reply_text(
             translate.plural(
-                "You have not been let in yet. Your code is valid for another minute.",
-                "You have not been let in yet. Your code is valid for another {count} minutes.",
+                "You don't have access yet. Your code is valid for another minute.",
+                "You don't have access yet. Your code is valid for another {count} minutes.",
                 minutes,
             )
         )
     text = translate(
-        "This is a private bot. To be let in, give an admin this code: {code} (valid for an hour).", code=code
+        "This is a private bot. To get access, give an admin this code: {code} (valid for an hour).",
+        code=code,
     )
     if not is_known:
         card_text = defer(
-            "{name} ({number}) asks to be let in, with the code {code}.",
+            "{name} ({number}) asks for access, with the code {code}.",
             name=f"“{context.name}”",
             number=context.person,
             code=code,
@@ -69,7 +70,7 @@ def _refuse_access(context: ActionContext) -> ActionResult:
     if not context.deps.access.can_send_refusal(context.person, context.now):
         return ActionResult()
     line = context.translate(
-        "This is a private bot. Its admins can let you in: tell them your number, {number}.",
+        "This is a private bot. Its admins can give you access: tell them your Telegram ID, {number}.",
         number=context.person,
     )
     return reply_text(line, code=str(context.person))
@@ -84,7 +85,7 @@ async def ask_from_group(title: str, context: ActionContext) -> ActionResult:
         context.tx, context.person, context.name, language=language, is_told=False, now=context.now
     )
     text = defer(
-        "{name} ({number}) asks me something in the group “{title}”.",
+        "{name} ({number}) has asked me something in the group “{title}”.",
         name=f"“{context.name}”",
         number=context.person,
         title=to_plain_name(title, MAX_TITLE_CHARS),
@@ -117,7 +118,7 @@ async def _send_cards(context: ActionContext, text: DeferredText) -> None:
         card = build_part(
             text(translate),
             (
-                Button(translate("Let in"), f"stranger:add:{context.person}"),
+                Button(translate("Give access"), f"stranger:add:{context.person}"),
                 Button(translate("Block"), f"stranger:block:{context.person}"),
             ),
         )

@@ -21,10 +21,10 @@ _MODE_LABELS: dict[ThinkMode, str] = {
 }
 _CHANGES: dict[ThinkMode, str] = {
     "auto": translatable(
-        "From your next message on I think first when a question needs tools or several steps."
+        "From your next message on, I'll think first when a question needs tools or several steps."
     ),
-    "on": translatable("From your next message on I think before every answer. That takes longer."),
-    "off": translatable("From your next message on I answer without thinking first."),
+    "on": translatable("From your next message on, I'll think before every answer. That takes longer."),
+    "off": translatable("From your next message on, I'll answer without thinking first."),
 }
 _MODE_NAMES: dict[ThinkMode, str] = {
     "auto": translatable("automatic"),
@@ -41,7 +41,9 @@ async def handle_think(context: ActionContext) -> ActionResult:
     mode = _parse_mode(context.args.lower())
     if mode is None:
         return reply_hint(
-            context.translate("Write `/think auto`, `/think on` or `/think off`. /think shows what is set.")
+            context.translate(
+                "Write `/think auto`, `/think on` or `/think off`. /think shows the current setting."
+            )
         )
     if not context.may_change_chat:
         return reply_text(context.translate(STRANGER_REFUSAL))

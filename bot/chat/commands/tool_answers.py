@@ -32,7 +32,7 @@ async def take_reply(key: str, context: ActionContext) -> ActionResult:
     questions = context.deps.turns.questions
     question = questions.find_question(key, context.person)
     if question is None:
-        return reply_text(context.translate("This question is no longer open, so I did not use your reply."))
+        return reply_text(context.translate("This question is no longer open, so I didn't use your reply."))
     if not question.takes_reply:
         return reply_text(context.translate("Please tap one of the buttons."))
     return ActionResult(after_commit=(partial(questions.answer, key, ToolAnswer(context.args)),))

@@ -30,7 +30,7 @@ TOOLS_PER_PAGE = 10
 BUTTONS_PER_ROW = 5
 _HASH_CHARS = 32  # of a definition's hash in a button
 SWITCHED = {True: translatable("{name} is on."), False: translatable("{name} is off.")}
-CHANGED_AGAIN = translatable("{name} has changed again since it was shown. Look at it anew.")
+CHANGED_AGAIN = translatable("{name} has changed again since you saw it. Please look again.")
 
 
 async def handle_tool_button(context: ActionContext) -> ActionResult:
@@ -99,7 +99,7 @@ async def build_removal_question(context: ActionContext, name: str) -> Part:
     if source is None:
         tool = await load_tool_info(context.tx, context.deps.tools.builtin, name)
         if not tool.is_removable:
-            raise ChangeRefused("{name} cannot be removed alone; it can be disabled.", name=name)
+            raise ChangeRefused("{name} can't be removed on its own, but you can disable it.", name=name)
         question = translate("Remove the tool {name}?", name=name)
     else:
         tools = await load_tool_infos(context.tx, context.deps.tools.builtin)
@@ -150,7 +150,7 @@ async def _remove(context: ActionContext, payload: str) -> ActionResult:
     names += [tool.name for tool in await load_tool_infos(context.tx, context.deps.tools.builtin)]
     name = next((name for name in names if hash_name(name) == payload), None)
     if name is None:
-        toast = context.translate("It is gone already.")
+        toast = context.translate("It's already gone.")
         return ActionResult(toast=toast, replacement=await build_tool_page(context, 0))
     removed = await admin_actions.remove_source_or_tool(await begin_admin_action(context), name)
     toast = context.translate("Removed: {names}.", names=", ".join(removed) or name)
@@ -178,16 +178,16 @@ async def _accept(context: ActionContext, payload: str, *, confirmed: bool = Fal
         await admin_actions.accept_change(action, tool.name, seen_hash=change.hash, confirmed=confirmed)
     except NeedsConfirming as doubt:
         return ActionResult(replacement=_build_confirmation(context.translate, doubt, name_hash, change_hash))
-    toast = context.translate("{name} is accepted.", name=tool.name)
+    toast = context.translate("{name} has been accepted.", name=tool.name)
     return ActionResult(toast=toast, replacement=await _build_card(context, tool.name))
 
 
 def _build_confirmation(
     translate: Translator, doubt: NeedsConfirming, name_hash: str, change_hash: str
 ) -> Part:
-    warning = translate("Whoever wrote this may want to steer the assistant.")
+    warning = translate("Whoever wrote this may be trying to steer the assistant.")
     lines = (doubt.explain(translate), *doubt.reasons, warning)
-    confirm = Button(translate("Accept all the same"), f"tools:sure:{name_hash}:{change_hash}")
+    confirm = Button(translate("Accept anyway"), f"tools:sure:{name_hash}:{change_hash}")
     back = Button(translate("Leave it"), f"tools:card:{name_hash}")
     return Part(truncate_text("\n".join(lines)), buttons=((confirm, back),))
 
@@ -226,7 +226,7 @@ async def _accept_source(context: ActionContext, payload: str) -> ActionResult:
     await source_actions.accept_source(action, name, seen_hash=pending.hash)
     names = [change.tool_name for change in pending.changes]
     text = context.translate("Accepted: {names}.", names=", ".join(names))
-    toast = context.translate("{name} is accepted.", name=name)
+    toast = context.translate("{name} has been accepted.", name=name)
     return ActionResult(toast=toast, replacement=Part(truncate_text(text)))
 
 
@@ -247,7 +247,7 @@ def build_card_buttons(translate: Translator, tool: ToolInfo) -> ButtonRows:
         switch = Button(translate("Disable"), f"tools:off:{name_hash}")
     row = [switch]
     if tool.pending is not None or tool.flagged is not None:
-        row.append(Button(translate("See what to accept"), f"tools:see:{name_hash}"))
+        row.append(Button(translate("Review changes"), f"tools:see:{name_hash}"))
     if tool.is_removable:
         row.append(Button(translate("Remove"), f"tools:drop:{name_hash}"))
     return tuple(row), (Button(translate("All tools"), "tools:page:0"),)

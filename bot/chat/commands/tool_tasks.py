@@ -25,14 +25,14 @@ from bot.tool_registry.registry import ToolRegistry
 from bot.translations.translator import Translator, translatable
 from bot.usage.plain_text import escape_for_terminal
 
-_LOOKING = translatable("I'm looking at it; what I find comes here.")
+_LOOKING = translatable("I'm looking at it; the result will appear here.")
 STARTED_REPLIES = {
     "add": _LOOKING,
     "pick": _LOOKING,
     "configure": _LOOKING,
-    "signin": translatable("I'm asking for the link; it will come here."),
+    "signin": translatable("I'm getting the link; it will appear here."),
     "try": translatable("I'll run it once."),
-    "reload": translatable("I'm looking at all sources again."),
+    "reload": translatable("I'm reading all sources again."),
 }
 
 FinishTask: TypeAlias = Callable[[Transaction], Awaitable[tuple[Part, ...]]]

@@ -33,18 +33,18 @@ HOW_TO = translatable("""\
 /tools configure NAME --query 'api_key={KEY}' – how it is reached: secrets by name, --set, --base-url
 /tools signin NAME – sign in to an MCP server, for the first time or again
 /tools show, enable, disable, remove or accept NAME, a tool or a source
-/tools show NAME checked – what its arguments must fit, beyond what the model is told
+/tools show NAME checked – which arguments are refused, beyond what the model is told
 /tools try NAME {"city": "Rome"} – run it once
 /tools rule NAME never, once or always [asker or admins] [when {…}]
-/tools rule NAME reads – it changes nothing: no question, also after a page was read
-/tools rule SOURCE trusted – its results make nothing ask; untrusted ends that
+/tools rule NAME reads – it changes nothing: I don't ask, even after reading a page
+/tools rule SOURCE trusted – I don't ask because of its results; untrusted ends that
 /tools reduce NAME results[:6].{title: title, url: url} – what the model reads of a result, as JMESPath
 /tools deliver NAME on or off – whether the pictures and files that it returns are sent
 /tools timeout SOURCE 120 – seconds that a call may take
 /tools log [NAME] – the last calls
-/tools reload – look at all sources anew
-/grant NAME everyone, @name, a number or chat; /revoke takes it back; NAME is a tool or a source
-Programs, files and secrets are entered on the machine: canvasgram tools --help""")
+/tools reload – read all sources again
+/grant NAME everyone, @name, a number or chat; /revoke undoes that; NAME is a tool or a source
+Enter programs, files and secrets on the server: canvasgram tools --help""")
 
 
 async def handle_tools(context: ActionContext) -> ActionResult:

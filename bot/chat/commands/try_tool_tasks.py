@@ -21,10 +21,10 @@ from bot.translations.translator import translatable
 from bot.usage.plain_text import escape_for_terminal
 
 NOT_REPEATED = translatable(
-    "The gateway stopped while {name} ran; what it did is unknown. I do not run it again by myself."
+    "I was stopped while {name} was running, so I don't know what it did. I won't run it again on my own."
 )
-NOT_DELETED = translatable("I could not delete your message with the secret. Please delete it yourself.")
-ALL_SOURCES_FINE = translatable("All sources are as they should be.")
+NOT_DELETED = translatable("I couldn't delete your message with the secret. Please delete it yourself.")
+ALL_SOURCES_FINE = translatable("All sources are working.")
 
 
 class TryToolTasks:
@@ -50,7 +50,7 @@ class TryToolTasks:
         name, arguments, *_ = [*task.order.words.split(maxsplit=1), ""]
         tool = self._registry.get(name)
         if tool is None:
-            raise ChangeRefused("{name} cannot be used now; /tools shows how it stands.", name=name[:80])
+            raise ChangeRefused("{name} can't be used right now; /tools shows why.", name=name[:80])
         if task.item.attempt > 1 and not tool.repeatable:
             raise ChangeRefused(NOT_REPEATED, name=name)
         if not tool.repeatable:

@@ -37,9 +37,10 @@ from bot.usage.report import ReportQuery, start_of_day
 
 MONTH_DAYS = 30  # today is the last of them; days begin at midnight where the person is
 MAX_RANKED = 10  # people, and as many chats
-_HELP = translatable("/usage shows what you have used, `/usage chart` draws it.")
+_HELP = translatable("/usage shows what you've used; `/usage chart` draws it.")
 _ADMIN_HELP = translatable(
-    "/usage shows what you have used, `/usage all` everybody; `/usage chart` and `/usage chart all` draw it."
+    "/usage shows what you've used, `/usage all` what everybody has; `/usage chart` and `/usage chart all` "
+    "draw it."
 )
 
 
@@ -49,7 +50,7 @@ async def handle_usage(context: ActionContext) -> ActionResult:
     is_admin = context.role == "admin"
     for_everybody = "all" in words
     if for_everybody and context.is_group:
-        return reply_text(context.translate("That is for our private chat."))
+        return reply_text(context.translate("That works only in our private chat."))
     if words - {"all", "chart"}:
         return reply_hint(context.translate(_ADMIN_HELP if is_admin else _HELP))
     if for_everybody and not is_admin:
@@ -68,7 +69,7 @@ async def handle_details_button(context: ActionContext, turn: int) -> ActionResu
     """The button that shows the details of a turn."""
     details = await load_steps(context.tx, turn, with_texts=False)
     if details is None or details.chat != context.lane.key or details.ended_at is None:
-        return ActionResult(toast=context.translate("I have no record of this answer."))
+        return ActionResult(toast=context.translate("I don't have a record of this answer."))
     row = (Button(context.translate("Back"), "usage"), _chart_button(context))
     return ActionResult(replacement=build_part(format_details(context.translate, details), row))
 
@@ -83,7 +84,7 @@ async def handle_chart_button(context: ActionContext) -> ActionResult:
     result = await _build_chart(context, for_everybody=everybody)
     if not result.files:
         return ActionResult(toast=result.parts[-1].text)
-    return ActionResult(toast=context.translate("The chart is coming."), files=result.files)
+    return ActionResult(toast=context.translate("I'm drawing the chart."), files=result.files)
 
 
 async def _build_figures(context: ActionContext, *, for_everybody: bool) -> Part:
@@ -129,7 +130,7 @@ async def _format_member_summary(
     if limit is not None:
         time_zone = context.deps.settings.time_zone
         usage = await load_quota_usage(context.tx, holder, limit, time_zone, now=context.now)
-        lines.append(translate("About {percent} % of today's allowance used", percent=usage.percent))
+        lines.append(translate("About {percent}% of today's allowance used", percent=usage.percent))
     return "\n".join(lines)
 
 

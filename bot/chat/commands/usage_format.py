@@ -29,19 +29,19 @@ MIN_SHOWN_SECONDS = 0.05
 
 # Why a call was made that would not have been needed, as it is stored.
 _RETRY_REASONS = {
-    "away": translatable("no answer came before"),
+    "away": translatable("there was no answer before"),
     "blind": translatable("the model cannot see images"),
     "brake": translatable("it thought too long"),
-    "cut": translatable("the reply before was cut"),
-    "empty": translatable("the reply before was empty"),
+    "cut": translatable("the last reply was cut off"),
+    "empty": translatable("the last reply was empty"),
     "failing": translatable("calls kept failing"),
-    "fallback": translatable("goes on at the second endpoint"),
-    "main": translatable("goes on at the first endpoint"),
-    "more": translatable("the answer goes on"),
-    "refused": translatable("the request was refused before"),
-    "restart": translatable("the gateway was restarted"),
+    "fallback": translatable("continues with the second model"),
+    "main": translatable("continues with the first model"),
+    "more": translatable("the answer continues"),
+    "refused": translatable("the last request was refused"),
+    "restart": translatable("I was restarted"),
     "silent": translatable("two replies were empty"),
-    "yielded": translatable("it had given way to your message"),
+    "yielded": translatable("it had been set aside for your message"),
 }
 _ENDPOINT_LABELS: dict[EndpointRole, str] = {
     "main": translatable("the first"),
@@ -49,10 +49,10 @@ _ENDPOINT_LABELS: dict[EndpointRole, str] = {
 }
 _OUTCOME_LABELS = {
     "ok": "{time}",
-    "cut": translatable("{time}, cut"),
+    "cut": translatable("{time}, cut off"),
     "cancelled": translatable("{time}, stopped"),
     "failed": translatable("{time}, failed"),
-    None: translatable("{time}, not ended"),
+    None: translatable("{time}, not finished"),
 }
 _ON_OFF = {True: translatable("on"), False: translatable("off")}
 _SWITCHED_THINKING = {True: translatable("thinking on"), False: translatable("thinking off")}
@@ -60,11 +60,11 @@ _CALLS_HEADING = translatable("Model calls, canvases estimated:")
 _NO_CALLS = translatable("Model calls: none")
 _INTERVAL_LABELS = {
     "intake": translatable("{time} to store it"),
-    "lane_wait": translatable("{time} behind earlier messages"),
+    "lane_wait": translatable("{time} waiting for earlier messages"),
     "starting": translatable("{time} to load what answers need"),
     "preflight": translatable("{time} to look at the message"),
     "seat_wait": translatable("{time} waiting for the model"),
-    "server_queue": translatable("{time} behind others at the model"),
+    "server_queue": translatable("{time} waiting for others at the model"),
     "first_canvas": translatable("{time} for the first canvas"),
     "further_canvases": translatable("{time} for further canvases"),
     "failed_calls": translatable("{time} for calls that failed"),
@@ -73,7 +73,7 @@ _INTERVAL_LABELS = {
     "telegram": translatable("{time} for Telegram"),
     "back_off": translatable("{time} before another try"),
     "down": translatable("{time} while I was away"),
-    "own": translatable("{time} in the gateway"),
+    "own": translatable("{time} on my side"),
 }
 
 
@@ -299,7 +299,7 @@ def _format_decision_read(translate: Translator, call: CallStep) -> tuple[str, s
     """Format the call that asked the endpoint in one step whether to think."""
     seconds = None if call.ended_at is None else call.ended_at - call.created_at  # it takes no seat
     time = _format_duration(translate, call, seconds)
-    return translate("Decision read: {time}", time=time), f"    {_format_input(translate, call)}"
+    return translate("Whether to think: {time}", time=time), f"    {_format_input(translate, call)}"
 
 
 def _format_call(translate: Translator, number: int, call: CallStep) -> tuple[str, str]:
@@ -346,7 +346,7 @@ def _format_cached(translate: Translator, calls: Iterable[CallStep]) -> Iterator
     cached_tokens = sum(call.cached_tokens or 0 for call in reported)
     if prompt_tokens:
         percent = f"{100 * cached_tokens / prompt_tokens:.0f}"
-        yield translate("Cached: {percent} % of the input", percent=percent)
+        yield translate("Cached: {percent}% of the input", percent=percent)
         if len(reported) < len(calls):
             yield translate("    known of {part} of {total} calls", part=len(reported), total=len(calls))
 
@@ -369,7 +369,7 @@ def _format_models(translate: Translator, turn: TurnSteps, calls: Iterable[CallS
         yield translate("Model: {names}", names=" → ".join(names))
     if turn.endpoint_why is not None:
         endpoint = translate(_ENDPOINT_LABELS[turn.endpoint])
-        yield translate("Endpoint: {endpoint}, {reason}", endpoint=endpoint, reason=turn.endpoint_why)
+        yield translate("Model server: {endpoint}, {reason}", endpoint=endpoint, reason=turn.endpoint_why)
 
 
 def abbreviate_count(number: int, *, is_complete: bool = True) -> str:

@@ -9,7 +9,7 @@ from bot.translations.translator import Translator, translatable
 
 EXAMPLES = (
     translatable("What time is it in Tokyo?"),
-    translatable("What is 17.5 % of 2,480?"),
+    translatable("What is 17.5% of 2,480?"),
     translatable("Explain tides in three sentences."),
 )
 
@@ -35,9 +35,7 @@ def build_greeting(translate: Translator, name: str, role: RoleOrBlocked) -> Par
     ]
     if role == "admin":
         paragraphs.append(
-            translate(
-                "You are an admin here: /invite makes a link that lets somebody in, /people shows everybody."
-            )
+            translate("You're an admin here: /invite makes an invite link, /people lists everybody.")
         )
     paragraphs.append(translate("To begin, tap an example:"))
     rows = [(Button(translate(question), f"ask:{number}"),) for number, question in enumerate(EXAMPLES)]

@@ -113,7 +113,7 @@ async def configure_source(
     async with session.open_action() as action:
         lines = await store_configuration(action, configured)
     await _build_registry(session).load()  # stores what waits for an admin by that
-    return [f"{name} is changed.", *map(escape_for_terminal, (*lines, *configured.warnings))]
+    return [f"{name} has been changed.", *map(escape_for_terminal, (*lines, *configured.warnings))]
 
 
 async def accept_change(
@@ -131,9 +131,9 @@ async def accept_change(
             hint = f"To accept just this: canvasgram tools accept {name} {options}"
             return [*formatting.format_pending_change(ENGLISH, change), hint]
         if len(seen_hash) < HASH_PREFIX_CHARS or not change.hash.startswith(seen_hash):
-            raise ChangeRefused(f"{name} has changed again since it was shown. Look at it anew.")
+            raise ChangeRefused(f"{name} has changed again since you saw it. Please look again.")
         await admin_actions.accept_change(action, name, seen_hash=change.hash, confirmed=allow_flagged)
-    return [f"{name} is accepted."]
+    return [f"{name} has been accepted."]
 
 
 async def _accept_source(action: AdminAction, name: str, seen_hash: str | None) -> list[str]:
@@ -145,9 +145,9 @@ async def _accept_source(action: AdminAction, name: str, seen_hash: str | None) 
             lines.append(f"To accept just this: canvasgram tools accept {name} {option}")
         return lines
     if len(seen_hash) < HASH_PREFIX_CHARS or not pending.hash.startswith(seen_hash):
-        raise ChangeRefused(f"{name} has changed again since it was shown. Look at it anew.")
+        raise ChangeRefused(f"{name} has changed again since you saw it. Please look again.")
     await source_actions.accept_source(action, name, seen_hash=pending.hash)
-    return [f"{change.tool_name} is accepted." for change in pending.changes]
+    return [f"{change.tool_name} has been accepted." for change in pending.changes]
 
 
 async def set_rule(session: ToolsSession, name: str, rule_text: str) -> str:

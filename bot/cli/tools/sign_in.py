@@ -40,12 +40,12 @@ async def sign_in(session: ToolsSession, name: str) -> list[str]:
     async with session.database.read_transaction() as tx:
         source = await sources.find(tx, name)
     if source is None or source.kind != "mcp_http":
-        raise ChangeRefused(f"There is no MCP server called {name[:60]} at a URL.")
+        raise ChangeRefused(f"There is no MCP server with a URL called {name[:60]}.")
     kept = await _sign_in_here(session, source)
     preview = None
     if not source.options.get("listing"):
         preview = await _preview(session, source, kept)
-    lines = [f"You are signed in to {name}."]
+    lines = [f"You're signed in to {name}."]
     async with session.open_action() as action:
         await store_sign_in(action, session.secret_box, name, kept.sign_in)
         if preview is not None:
@@ -63,7 +63,7 @@ async def sign_in_and_add(
         added = await register_source(action, preview, selected_names or None)
         await store_sign_in(action, session.secret_box, source.name, kept.sign_in)
     return [
-        f"You are signed in to {source.name}.",
+        f"You're signed in to {source.name}.",
         *format_add_result(ENGLISH, added),
         *_format_warnings(preview),
     ]

@@ -50,7 +50,9 @@ async def set_limit(
     for a group that needs one.
     """
     if value in {"none", "default"} and await _needs_limit(tx, holder):
-        raise ChangeRefused("Everybody may ask in this group, so it needs a limit. /groups changes that.")
+        raise ChangeRefused(
+            "Everybody may ask in this group, so it needs a daily limit. /groups changes that."
+        )
     before, _ = await limits.find_rules(tx, holder)
     after: QuotaRule | None = None
     if value == "default":
@@ -85,7 +87,7 @@ async def revoke_invite(tx: Transaction, actor: Actor, code_hash: str, *, now: f
     """Void an unused link. Raises ChangeRefused if there is none."""
     role = await people.revoke_invite(tx, code_hash)
     if role is None:
-        raise ChangeRefused("This link was used already, or is over.")
+        raise ChangeRefused("This link has already been used or has expired.")
     await audit.record(tx, actor, "revoked a link", f"for one {role}", change=({"role": role}, None), now=now)
 
 

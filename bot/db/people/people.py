@@ -112,12 +112,12 @@ async def find_id(tx: Transaction, number_or_name: str) -> int:
     matches = [person.id for person in await list_people(tx) if person.name.casefold() == text.casefold()]
     if not matches:
         raise ChangeRefused(
-            "Nobody who is in is called {text}. /people shows names and numbers.", text=text[:40]
+            "Nobody with access is called {text}. /people lists names and numbers.", text=text[:40]
         )
     if len(matches) > 1:
         numbers = ", ".join(map(str, matches))
         raise ChangeRefused(
-            "Several people are called {text}: say which by number: {numbers}.",
+            "Several people are called {text}. Say which one by number: {numbers}.",
             text=text[:40],
             numbers=numbers,
         )

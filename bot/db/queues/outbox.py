@@ -37,7 +37,7 @@ SEND_AGAIN_PREFIX = "again:"
 """The callback data of [Send again] is this and the id of the row whose outcome is unknown."""
 
 UNSURE_TEXT = translatable("I don't know whether my answer above reached you.")
-SENT_AGAIN_TEXT = translatable("I didn't know whether my answer above reached you; it comes again below.")
+SENT_AGAIN_TEXT = translatable("I didn't know whether my answer above reached you, so here it is again.")
 
 
 _CAN_REPEAT = outbox.c.about.is_not(None)

@@ -49,7 +49,9 @@ NOON = time(12)
 AFTERNOON = time(15)
 EVENING = time(19)
 NIGHT = time(21)
-SEVERAL_TIMES = translatable("I see more than one time of day there. Say one, such as `tomorrow at 9:00`.")
+SEVERAL_TIMES = translatable(
+    "I see more than one time of day there. Name just one, such as `tomorrow at 9:00`."
+)
 AM_PM_MISSING = translatable("Say am or pm with each of these times, such as `every day at 8 am and 8 pm`.")
 _PARTS_OF_DAY = {
     "morning": MORNING,
@@ -221,9 +223,7 @@ def _to_24_hours(hour: int, minute: int, half: str | None) -> time:
     if half:
         if not 1 <= hour <= 12:
             raise UnclearTime(
-                translatable(
-                    "There is no {hour}. Say the hour as 1 to 12 with am or pm, or as 0 to 23 without."
-                ),
+                translatable("There's no hour {hour}. Use 1 to 12 with am or pm, or 0 to 23."),
                 hour=f"{hour} {half}m",
             )
         hour %= 12
@@ -237,7 +237,7 @@ def _build_time(hour: int, minute: int) -> time:
         return time(0)
     if hour > 23 or minute > 59:
         raise UnclearTime(
-            translatable("No clock shows {time}. Say a time between 0:00 and 23:59."),
+            translatable("{time} isn't a time. Use 0:00 to 23:59."),
             time=f"{hour}:{minute:02}",
         )
     return time(hour, minute)

@@ -87,7 +87,7 @@ WHEN_HELP = translatable(
     "I don't know when that is. "
     "Say it like this: `tomorrow at 9`, `Friday at 17:30`, `in 2 hours`, `on 24 December at 18:00`."
 )
-NO_SUCH_DAY = translatable("No month has a day {number}.")
+NO_SUCH_DAY = translatable("There's no day {number} in any month.")
 
 
 def strip_leading_words(phrase: str) -> str:
@@ -167,7 +167,7 @@ def _parse_date(phrase: str, now: datetime, time_of_day: time) -> date:
         day = _parse_written_date(phrase, now, time_of_day)
     if weekday and day.weekday() != WEEKDAYS[weekday["day"]]:
         raise UnclearTime(
-            translatable("{day} is a {weekday}. Say one of the two."),
+            translatable("{day} is a {weekday}. Name just one of the two."),
             day=partial(format_full_day, day=day),
             weekday=partial(format_weekday, day=day),
         )
@@ -183,9 +183,7 @@ def _parse_numeric_date(match: re.Match[str], now: datetime, time_of_day: time) 
             day, month = month, day
         elif day <= 12 and day != month:
             raise UnclearTime(
-                translatable(
-                    "“{date}” may be two days. Say it with the month's name, such as `24 December`."
-                ),
+                translatable("“{date}” could mean two days. Use the month's name, such as `24 December`."),
                 date=match[0],
             )
     year_text = match["year"] or match["of"] or match["in"]
@@ -245,6 +243,6 @@ def _build_unclear_day(phrase: str) -> UnclearTime:
 
 def _build_impossible_date(phrase: str) -> UnclearTime:
     return UnclearTime(
-        translatable("No calendar has the date “{date}”. Say it like `24 December` or `2027-01-31`."),
+        translatable("“{date}” isn't a date. Say it like `24 December` or `2027-01-31`."),
         date=phrase[:MAX_DATE_CHARS],
     )

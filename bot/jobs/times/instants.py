@@ -26,7 +26,7 @@ _UNITS = {
 UNITS = {word: unit for unit, words in _UNITS.items() for word in words}
 UNIT_PATTERN = "|".join(sorted(UNITS, key=len, reverse=True))
 WHEN_HELP = dates.WHEN_HELP
-TOO_FAR_AHEAD = translatable("That is more than {count} years ahead. Say an earlier time.")
+TOO_FAR_AHEAD = translatable("That's more than {count} years away. Pick an earlier time.")
 SECONDS_PER_UNIT = {"second": 1, "minute": 60, "hour": 3600}
 COUNT_PATTERN = (
     r"\d{1,6}(?:[.,]\d{1,2})?|anderthalb|eineinhalb|an?|eine[rnm]?|half an|half a|eine[rn]? halben?|"
@@ -98,7 +98,7 @@ def _format_and_a_half(match: re.Match[str]) -> str:
 
 def _check_spans(spans: list[tuple[float, str]]) -> None:
     if any(unit == "second" for _, unit in spans):
-        raise UnclearTime(translatable("I keep time by minutes. Say `in 1 minute`."))
+        raise UnclearTime(translatable("I can only count in minutes. Try `in 1 minute`."))
     if any(count != int(count) and unit not in SECONDS_PER_UNIT for count, unit in spans):
         raise UnclearTime(
             translatable("I can't tell what half a day or week means. Say it in hours or days.")
@@ -127,7 +127,7 @@ def _parse_calendar_time(phrase: str, now: datetime) -> datetime:
     date_named = dates.find_date(day.rest, now, time_of_day)
     if day.is_after_midnight and day.rest:
         raise UnclearTime(
-            translatable("That is after midnight, so name the next day, such as `tomorrow at 1:00`.")
+            translatable("That's after midnight, so name the next day, such as `tomorrow at 1:00`.")
         )
     return datetime.combine(date_named, time_of_day)
 
@@ -159,8 +159,8 @@ def _add_to_day(day: date, count: float, unit: str) -> date:
 def build_past_error(seconds_ago: float) -> UnclearTime:
     """Return the error for a moment that was so many seconds ago."""
     if seconds_ago < JUST_PASSED_SECONDS:
-        return UnclearTime(translatable("That is now. Say a time to come, such as `in 10 minutes`."))
+        return UnclearTime(translatable("That's right now. Pick a later time, such as `in 10 minutes`."))
     return UnclearTime(
-        translatable("That was {duration} ago. Say a time to come, such as `tomorrow at 9`."),
+        translatable("That was {duration} ago. Pick a later time, such as `tomorrow at 9`."),
         duration=partial(formatting.format_duration, seconds=seconds_ago),
     )

@@ -60,15 +60,13 @@ _BARE_HOUR = re.compile(r"(?:[01]?\d|2[0-4])(?!\S)")
 T = TypeVar("T")
 PARTLY_UNDERSTOOD = translatable(
     "I understand the time as far as “{when}”. If “{rest}” is part of it, say it another way, or write to "
-    "me without /remind; if not, put a colon behind the time, such as `/remind tomorrow at 9: call Anna`."
+    "me without /remind. If not, put a colon after the time, such as `/remind tomorrow at 9: call Anna`."
 )
 OTHER_PLACE = translatable(
-    "I don't know the time of other places here. Say it in the time of your own zone, such as "
-    "`/remind tomorrow at 9 call Anna`."
+    "I can't use the time of other places here. Give it in your own time zone, such as `/remind tomorrow "
+    "at 9 call Anna`."
 )
-NO_TEXT = translatable(
-    "What shall I remind you of? Say that, too, such as `/remind tomorrow at 9 call Anna`."
-)
+NO_TEXT = translatable("What should I remind you of? Add it, such as `/remind tomorrow at 9 call Anna`.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +156,7 @@ def _take_first(readers: list[TimeReader], parse: Callable[[TimeReader], T]) -> 
 def _parse_phrase(text: str, zone: str, now: float, min_interval_seconds: int) -> ParsedSchedule:
     if len(text) > MAX_PHRASE_CHARS:
         raise UnclearTime(
-            translatable("That is too long for a time. Say it in at most {count} characters."),
+            translatable("That's too long for a time. Say it in at most {count} characters."),
             has_reason=False,
             count=MAX_PHRASE_CHARS,
         )

@@ -20,9 +20,7 @@ RECURRENCE_HELP = translatable(
     "I don't know how often that is. Say it like this: `every day at 8`, `every weekday at 8`, "
     "`every 2 weeks on Monday at 9:30`, `on the first of each month at 9`, `every 2 hours`."
 )
-TOO_OFTEN = translatable(
-    "That is too often: I do it every {minutes} minutes at most. Say `every {minutes} minutes`."
-)
+TOO_OFTEN = translatable("That's too often. Say at most `every {minutes} minutes`.")
 
 _EVERY = r"(?:every|each|jede[nrsm]?|alle)"
 _EVERY_ALONE = re.compile(_EVERY)
@@ -65,14 +63,14 @@ def find_recurrence(phrase: str, tz: tzinfo, now: float, min_interval_seconds: i
     rest = _strip_prepositions(times_of_day.rest)
     if times_of_day.is_after_midnight and _NAMES_A_DAY.search(rest):
         raise UnclearTime(
-            translatable("That is after midnight, so name the next day, such as `every Saturday at 1:00`.")
+            translatable("That's after midnight, so name the next day, such as `every Saturday at 1:00`.")
         )
     if (rest == "alle" or not times_of_day.times) and _EVERY_ALONE.fullmatch(rest):
         raise UnclearTime(RECURRENCE_HELP, has_reason=False)
     freq, parts = _match_form(rest, rrules.to_local_time(now, tz))
     if int(parts.get("INTERVAL", "1")) > MAX_INTERVAL or parts.get("INTERVAL") == "0":
         raise UnclearTime(
-            translatable("I can't count in steps of {number}. Say a number from 1 to {largest}."),
+            translatable("I can't count in steps of {number}. Pick a number from 1 to {largest}."),
             number=parts["INTERVAL"],
             largest=MAX_INTERVAL,
         )
@@ -102,7 +100,7 @@ def _split_until(phrase: str, tz: tzinfo, now: float) -> tuple[str, datetime | N
     start = rrules.to_local_time(now, tz)
     last_day = dates.find_date(match["day"], start, time(23, 59))
     if last_day < start.date():
-        raise UnclearTime(translatable("The day after “until” has passed. Name a day to come."))
+        raise UnclearTime(translatable("The date after “until” is already past. Pick a later one."))
     return match["words"], datetime.combine(last_day, time(23, 59, 59))
 
 
@@ -120,9 +118,7 @@ def _build_elapsed_rule(
         return None
     if times:
         raise UnclearTime(
-            translatable(
-                "Say either how many minutes or hours lie between, or a time, such as `every day at 8`."
-            )
+            translatable("Give either an interval (`every 2 hours`) or a time (`every day at 8`), not both.")
         )
     start = rrules.to_local_time(now, tz).replace(microsecond=0)
     return RecurrenceRule(start, (("FREQ", freq), *parts.items()))
@@ -136,9 +132,7 @@ def _build_calendar_rule(
     minutes = {clock_time.minute for clock_time in times}
     if len(minutes) > 1 and len(hours) > 1:
         raise UnclearTime(
-            translatable(
-                "Several times a day must have the same minutes, such as `every day at 8:30 and 20:30`."
-            )
+            translatable("Several times a day need the same minutes, such as `every day at 8:30 and 20:30`.")
         )
     clock = {"BYHOUR": _join_numbers(hours), "BYMINUTE": _join_numbers(minutes)}
     start = rrules.to_local_time(now, tz).replace(second=0, microsecond=0)
@@ -147,7 +141,7 @@ def _build_calendar_rule(
     every_time = RecurrenceRule(start, tuple(part for part in rule_parts if part[0] != "INTERVAL"))
     first = rrules.find_next(every_time, tz, now)
     if first is None:
-        raise UnclearTime(translatable("That day never comes. Say one that the calendar has."))
+        raise UnclearTime(translatable("That day doesn't exist. Pick another one."))
     if "INTERVAL" in parts:
         start = rrules.to_local_time(first, tz)
     return RecurrenceRule(start, rule_parts)
@@ -172,7 +166,7 @@ def _check_not_too_often(rule: RecurrenceRule, tz: tzinfo, now: float, min_inter
         raise _build_too_often(min_interval_seconds)
     next_times = rrules.find_next_few(rule, tz, now, 8)
     if not next_times:
-        raise UnclearTime(translatable("That never comes. Say a later day after “until”."))
+        raise UnclearTime(translatable("That never happens before “until”. Pick a later date."))
     # Where a clock is put forward, two times of a day may come close together: the median gap counts.
     gaps = sorted(later - earlier for earlier, later in pairwise(next_times))
     if gaps and gaps[len(gaps) // 2] < min_interval_seconds:

@@ -77,7 +77,9 @@ def resolve_zone(text: str) -> str:
         raise UnclearTime(translatable("Tell me a city, such as `/zone Berlin` or `/zone Europe/Paris`."))
     if _OFFSET.fullmatch(text):
         raise UnclearTime(
-            translatable("An offset doesn't say when summer time begins. Tell me a city: `/zone Berlin`")
+            translatable(
+                "An offset like +2 doesn't tell me about summer time. Tell me a city: `/zone Berlin`"
+            )
         )
     try:
         return find_zone(text)[0]

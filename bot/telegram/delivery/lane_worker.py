@@ -25,8 +25,8 @@ from bot.telegram.outcomes import (
 from bot.translations.translator import defer, translatable
 
 TOPIC_CLOSED = translatable(
-    "I could not answer in a topic of a group, because it is closed. "
-    "To have me answer there, reopen it, or make me an administrator of the group."
+    "I couldn't answer in a topic of a group, because it's closed. Reopen it, or make me an administrator "
+    "of the group."
 )
 
 _REPEAT_SECONDS = 30.0
@@ -249,5 +249,5 @@ class LaneSender:
         elif not row.is_notice:  # a notice about a notice would never end
             await self._context.on_trouble(
                 "telegram.refused",
-                defer("Telegram refused a message of mine: {reason}", reason=refusal.detail),
+                defer("Telegram refused one of my messages: {reason}", reason=refusal.detail),
             )

@@ -115,7 +115,7 @@ def describe_unusable(messages: Sequence[IncomingMessage], translate: Translator
             by_reason.setdefault(message.unusable_reason, []).append(message.media)
     return " ".join(
         translate(
-            "I could not use {files}: {reason}.",
+            "I couldn't use {files}: {reason}.",
             files=list_media(items, translate, with_names=with_names),
             reason=translate(reason),
         )

@@ -82,7 +82,7 @@ async def test_a_tap_by_somebody_else_changes_nothing_and_the_first_answer_wins(
     assert Lane(ANNA) in harness.commits.lanes
     [item] = [row for row in await harness.load_items() if row.shape == "text"]
     assert (item.state, item.attempt, item.agreed_at) == ("new", 1, harness.now)
-    assert (await harness.tap(f"allow:denied:{number}"))[0] == "You have already answered this."
+    assert (await harness.tap(f"allow:denied:{number}"))[0] == "You've already answered this."
 
 
 async def test_administrators_of_a_group_answer_what_it_asked_under_its_own_name(harness: UpdateHarness):

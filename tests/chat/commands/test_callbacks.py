@@ -84,7 +84,7 @@ async def test_what_waited_is_dropped_also_if_it_was_stored_again_behind_an_edit
     async with harness.database.transaction() as tx:
         await inbox.claim(tx, now=harness.now)
     assert again > waiting
-    assert (await harness.tap(offer.buttons["Drop it"]))[0] == "Dropped."
+    assert (await harness.tap(offer.buttons["Skip it"]))[0] == "Skipped."
     assert [row.error for row in await harness.load_items(shape="deep")] == ["dropped by the person"]
     assert not (await harness.load_item(again)).stopped
 
@@ -93,7 +93,7 @@ async def test_an_old_stop_does_not_touch_the_next_turn(harness: UpdateHarness):
     await harness.send_text("one")
     (old,) = await harness.load_items(shape="text")
     running = await harness.start_turn()
-    assert await harness.tap(f"stop:{old.id}") == ("This has ended already.", [])
+    assert await harness.tap(f"stop:{old.id}") == ("This has already ended.", [])
     assert len(harness.bot.calls_of("edit_message_reply_markup")) == 1
     assert harness.turns.stops == []
     assert not (await harness.load_item(running)).stopped
@@ -101,7 +101,7 @@ async def test_an_old_stop_does_not_touch_the_next_turn(harness: UpdateHarness):
 
 async def test_nobody_stops_the_turn_of_another_chat(harness: UpdateHarness):
     item = await harness.start_turn()
-    assert await harness.tap(f"stop:{item}", person=BOB) == ("This has ended already.", [])
+    assert await harness.tap(f"stop:{item}", person=BOB) == ("This has already ended.", [])
     assert harness.turns.stops == []
     assert not (await harness.load_item(item)).stopped
 
@@ -120,16 +120,16 @@ async def test_what_may_not_have_arrived_is_sent_again_once(harness: UpdateHarne
         (row,) = await outbox.add(tx, item=50, lane=Lane(ANNA), parts=(Part("the answer"),), now=harness.now)
         await outbox.mark_unknown(tx, row, "lost", now=harness.now)
     await harness.read_sent()
-    assert (await harness.tap(f"again:{row}", person=BOB))[0] == "I have already sent it again."
+    assert (await harness.tap(f"again:{row}", person=BOB))[0] == "I've already sent it again."
     toast, sent = await harness.tap(f"again:{row}")
     assert (toast, [message.text for message in sent]) == ("I'll send it again.", ["the answer"])
     assert harness.commits.lanes == [Lane(ANNA)]
-    assert await harness.tap(f"again:{row}") == ("I have already sent it again.", [])
+    assert await harness.tap(f"again:{row}") == ("I've already sent it again.", [])
 
 
 async def test_a_stranger_and_a_blocked_person_have_no_buttons(harness: UpdateHarness):
     await harness.let_in(7, "blocked")
-    assert await harness.tap("ask:0", person=8) == ("You have no access to this bot.", [])
+    assert await harness.tap("ask:0", person=8) == ("You don't have access to this bot.", [])
     assert (await harness.tap("ask:0", person=7))[1] == []
     assert await harness.load_items(kind="task") == []
     assert [row.body for row in await harness.load_items(shape="tap")] == [None, None]
@@ -150,7 +150,7 @@ async def test_a_tap_on_a_message_of_long_ago_works_without_it(harness: UpdateHa
     query = {"id": "q", "from": sender, "chat_instance": "1", "data": "drop:5", "message": inaccessible}
     await harness.store_updates({"callback_query": query})
     await harness.handle_claimed()
-    assert harness.bot.calls_of("answer_callback_query")[0]["text"] == "Nothing is waiting any more."
+    assert harness.bot.calls_of("answer_callback_query")[0]["text"] == "Nothing is waiting anymore."
     inline = {"id": "q", "from": sender, "chat_instance": "1", "data": "ask:0", "inline_message_id": "7"}
     await harness.store_updates({"callback_query": inline})
     assert await harness.handle_claimed() == []

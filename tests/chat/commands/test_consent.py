@@ -14,7 +14,7 @@ from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
 
 HOST = "models.example"
 YES = "Yes, text only"
-ALL = "Also notes, files, images"
+ALL = "Yes, everything"
 NO = "No"
 
 
@@ -52,7 +52,7 @@ async def test_without_a_second_endpoint_deep_says_so_and_is_in_no_menu(database
     harness = await open_harness(database, None)
     for command in ("/deep think of it", "/consent"):
         assert [message.text for message in await harness.send_text(command)] == [
-            "No second model is set up here."
+            "A second model isn't set up here."
         ]
     assert harness.turns.requests == []
     (help_message,) = await harness.send_text("/help")
@@ -167,7 +167,7 @@ async def test_yes_runs_what_waited_once(
 ):
     (question,) = await harness.send_text("/deep why?")
     toast, _ = await harness.tap(question.buttons[label])
-    assert toast == "Agreed."
+    assert toast == "Allowed."
     assert harness.commits.inbox_count == 1
     assert harness.turns.woken_lanes == [Lane(ANNA)]
     assert (await load_consent(harness)).kinds == frozenset(kinds)
@@ -216,7 +216,7 @@ async def test_no_is_remembered_and_says_what_is_left(harness: UpdateHarness):
     await harness.handle_claimed()
     assert harness.turns.requests == []
     (sent,) = await harness.send_text("/deep why?")
-    assert "said no" in sent.text
+    assert "doesn't allow" in sent.text
     assert "/consent" in sent.text
     assert sent.buttons == {}
 
@@ -257,20 +257,20 @@ async def test_a_second_tap_on_a_kind_does_not_undo_the_first(harness: UpdateHar
     await harness.tap(page.buttons[ALL])
     (page,) = await harness.send_text("/consent")
     for _ in range(2):
-        assert (await harness.tap(page.buttons["Keep back files"]))[0] == "Changed."
+        assert (await harness.tap(page.buttons["Don't send files"]))[0] == "Changed."
         assert (await load_consent(harness)).kinds == frozenset(CONTENT_KINDS) - {"files"}
     (page,) = await harness.send_text("/consent")
     for _ in range(2):
         await harness.tap(page.buttons["Also send files"])
         assert (await load_consent(harness)).kinds == frozenset(CONTENT_KINDS)
-    data = page.buttons["Keep back notes"]
+    data = page.buttons["Don't send notes"]
     for forged in (data.replace("notes", "text"), data.replace("off", "maybe"), data.replace(":off", "")):
         assert (await harness.tap(forged))[0] == "This button is too old."
 
 
 async def test_consent_shows_what_may_go_and_changes_it_kind_by_kind(harness: UpdateHarness):
     (page,) = await harness.send_text("/consent")
-    assert page.text == f"Nothing of this chat is sent to {HOST}."
+    assert page.text == f"Nothing from this chat is sent to {HOST}."
     assert list(page.buttons) == [YES, ALL, NO]
     await harness.tap(page.buttons[YES])
     assert read_redrawn(harness) == (
@@ -287,7 +287,7 @@ async def test_consent_shows_what_may_go_and_changes_it_kind_by_kind(harness: Up
     assert toast == "Changed."
     assert (await load_consent(harness)).kinds == frozenset({"text", "images"})
     (page,) = await harness.send_text("/consent")
-    await harness.tap(page.buttons["Keep back images"])
+    await harness.tap(page.buttons["Don't send images"])
     assert (await load_consent(harness)).kinds == frozenset({"text"})
     await harness.tap(page.buttons["Send nothing there"])
     assert (await load_consent(harness)).kinds == frozenset()

@@ -11,7 +11,7 @@ async def test_it_asks_and_says_what_goes_and_what_stays(database: Database):
     assert sent.buttons == {"Forget it all": "forget:yes", "Keep it": "forget:no"}
     assert "all notes" in sent.text
     assert "statistics without text" in sent.text
-    assert "I have no backups of this" in sent.text
+    assert "I don't have backups of this" in sent.text
     assert await harness.load_items(kind="system") == []
 
 

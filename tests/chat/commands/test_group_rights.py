@@ -81,7 +81,7 @@ async def is_stopped(harness: UpdateHarness, item: int) -> bool:
 async def test_whoever_asked_stops_their_own_turn(harness: UpdateHarness):
     item = await ask(harness, ANNA)
     [refusal] = await write(harness, "/stop", BOB)
-    assert refusal.text == "Only who asked, and administrators of this group, can stop this."
+    assert refusal.text == "Only the person who asked or a group administrator can stop this."
     assert await tap(harness, f"stop:{item}", BOB) == (refusal.text, [])
     assert not await is_stopped(harness, item)
     assert await write(harness, "/stop", ANNA) == []
@@ -122,7 +122,7 @@ async def test_a_new_conversation_is_asked_about_while_somebody_else_waits(harne
     async with harness.database.transaction() as tx:
         await inbox.mark_done(tx, [item], now=harness.now)
     [question] = await harness.handle_claimed()
-    assert question.text == "Somebody else here waits for an answer. Start a new conversation now?"
+    assert question.text == "Somebody else here is waiting for an answer. Start a new conversation now?"
     assert await find_conversation(harness) == number + 1
     await tap(harness, question.buttons["Start it"], BOB)
     assert await find_conversation(harness) == number + 2
@@ -134,7 +134,7 @@ async def test_only_administrators_have_a_group_forgotten_with_its_jobs_alone(ha
             job = NewJob("reminder", 9e9, "UTC", person=person, lane=lane, text="tea")
             await jobs.add(tx, job, now=harness.now)
     [refusal] = await write(harness, "/forget", ANNA)
-    assert refusal.text == "Only administrators of this group can have me forget it."
+    assert refusal.text == "Only administrators of this group can make me forget it."
     assert await tap(harness, "forget:yes", ANNA) == (refusal.text, [])
     harness.administrators.people.add(BOB)
     [question] = await write(harness, "/forget", BOB)
@@ -148,7 +148,7 @@ async def test_only_administrators_have_a_group_forgotten_with_its_jobs_alone(ha
 async def test_nobody_has_the_question_of_somebody_else_answered_again(harness: UpdateHarness):
     await harness.store_answered_turn("why?", person=ANNA, lane=LANE)
     [refusal] = await write(harness, "/retry", BOB)
-    assert refusal.text == "Only who asked can have this answered again."
+    assert refusal.text == "Only the person who asked can get a new answer."
     assert await write(harness, "/retry", ANNA) == []
     assert [row.sender for row in await harness.load_items(kind="task")] == [ANNA]
 
@@ -156,9 +156,9 @@ async def test_nobody_has_the_question_of_somebody_else_answered_again(harness: 
 @pytest.mark.parametrize("command", ["people", "invite", "tools", "grant", "groups", "limits", "language"])
 async def test_what_is_personal_or_for_admins_is_not_done_in_a_group(harness: UpdateHarness, command: str):
     [refusal] = await write(harness, f"/{command}", ADMIN)
-    assert refusal.text == f"Write that to me alone: /{command} is for our private chat, @canvas_bot."
+    assert refusal.text == f"/{command} works only in our private chat: @canvas_bot"
     for button in (f"people:block:{ANNA}", f"group:quit:{CHAT}", "language:de", "consent:yes"):
-        assert await tap(harness, button, ADMIN) == ("That is for our private chat.", [])
+        assert await tap(harness, button, ADMIN) == ("That works only in our private chat.", [])
 
 
 async def test_usage_and_help_in_a_group_are_about_the_group(harness: UpdateHarness):
@@ -168,7 +168,7 @@ async def test_usage_and_help_in_a_group_are_about_the_group(harness: UpdateHarn
     [usage] = await write(harness, "/usage", ADMIN)
     assert "Today: 2 answers" in usage.text
     [refusal] = await write(harness, "/usage all", ADMIN)
-    assert refusal.text == "That is for our private chat."
+    assert refusal.text == "That works only in our private chat."
     [text] = await write(harness, "/help", ANNA)
     assert "/people" not in text.text
     assert "`" not in text.text
@@ -207,8 +207,8 @@ async def test_a_supergroup_is_shown_and_found_by_its_number(harness: UpdateHarn
 async def test_an_admin_sees_the_groups_and_changes_what_holds_there(harness: UpdateHarness):
     await put_group(harness, Group(-200, "Work", "asked", harness.now, hears_all=True))
     [listed] = await harness.send_text("/groups", person=ADMIN)
-    assert listed.text == "Groups:\nFamily: people I know may ask\nWork: waits to be let in"
-    assert listed.buttons["Let in: Work"] == "group:in:-200"
+    assert listed.text == "Groups:\nFamily: people with access may ask\nWork: waiting for your OK"
+    assert listed.buttons["Give access: Work"] == "group:in:-200"
     await press(harness, listed.buttons["Family"])
     assert "I read only what is meant for me" in find_card(harness)
     assert "/setprivacy at @BotFather" in find_card(harness)
@@ -219,13 +219,13 @@ async def test_an_admin_sees_the_groups_and_changes_what_holds_there(harness: Up
     assert (await send(harness, f"/groups {CHAT} limit none")).startswith("Everybody may ask in this group")
     named = await send(harness, "/groups Family name Canvas")
     assert named.startswith(
-        "In “Family” people can call me Canvas. I see only commands and replies to me there."
+        "People in “Family” can call me Canvas. I see only commands and replies to me there."
     )
     assert harness.groups.get_identity(CHAT).name == "Canvas"
     [card] = await harness.send_text("/groups family", person=ADMIN)
     assert card.text.startswith("Family: everybody may ask\n200 canvases")
-    await press(harness, card.buttons["Only people I know"])
-    assert await send(harness, "/groups Family name none") == "In “Family” I have no other name."
+    await press(harness, card.buttons["Only with access"])
+    assert await send(harness, "/groups Family name none") == "I don't have another name in “Family”."
     async with harness.database.read_transaction() as tx:
         stored = await group_rows.list_groups(tx)
         assert await limits.list_rules(tx) == [QuotaRule(CHAT, 200)]
@@ -235,7 +235,7 @@ async def test_an_admin_sees_the_groups_and_changes_what_holds_there(harness: Up
 
 async def test_reading_along_is_said_in_the_group_and_ends_with_what_was_read(harness: UpdateHarness):
     toast, [notice] = await harness.tap(f"group:along:{CHAT}", person=ADMIN)
-    assert toast == "But I don't see there what people write to each other."
+    assert toast == "But I can't see what people write to each other there."
     assert (notice.lane, notice.text[:23]) == (str(CHAT), "From now on I also read")
     text = {"lane": f"{CHAT}:7", "person": BOB, "name": "Bob", "text": "lunch?", "written_at": 1.0}
     async with harness.database.transaction() as tx:
@@ -251,17 +251,17 @@ async def test_a_group_that_is_left_by_its_card_gets_nothing_more(harness: Updat
     assert [call["given"] for call in harness.bot.calls_of("leave_chat")] == [(CHAT,)]
     assert await is_stopped(harness, item)
     assert await press(harness, f"group:show:{CHAT}") == "I'm not in this group."
-    assert (await send(harness, "/groups")).startswith("I'm in no group.")
+    assert (await send(harness, "/groups")).startswith("I'm not in any group yet.")
 
 
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("/groups what is this", "/groups shows the groups I'm in."),
-        ("/groups Nobody limit 2", "I'm in no group of this title."),
-        ("/groups Family limit many", "/groups shows the groups I'm in."),
-        ("/groups Family name <b>", "A name has letters and digits"),
-        ("/groups Family name " + "x" * 33, "A name has letters and digits"),
+        ("/groups what is this", "/groups lists my groups."),
+        ("/groups Nobody limit 2", "I'm not in a group with that title."),
+        ("/groups Family limit many", "/groups lists my groups."),
+        ("/groups Family name <b>", "Names use letters and digits"),
+        ("/groups Family name " + "x" * 33, "Names use letters and digits"),
     ],
 )
 async def test_what_groups_does_not_understand_is_explained(harness: UpdateHarness, text: str, answer: str):
@@ -293,7 +293,7 @@ async def test_strangers_who_may_speak_change_nothing_for_the_others(open_group:
     [shown] = await write(open_group, "/think", CARL)
     assert shown.text.startswith("Thinking here")
     [refusal] = await write(open_group, "/think on", CARL)
-    assert refusal.text == "Only people who have been let in, and administrators of this group, can do that."
+    assert refusal.text == "Only people with access and administrators of this group can do that."
     assert [sent.text for sent in await write(open_group, "/new", CARL)] == [refusal.text]
     for button in ("think:on", f"note:{note.id}", "again:1", "new:yes"):
         assert await tap(open_group, button, CARL) == (refusal.text, [])
@@ -305,7 +305,7 @@ async def test_strangers_who_may_speak_change_nothing_for_the_others(open_group:
 
 async def test_only_who_asked_has_an_answer_continued(harness: UpdateHarness):
     turn = await harness.store_answered_turn("why?", person=ANNA, lane=LANE)
-    assert await tap(harness, f"more:{turn}", BOB) == ("Only who asked can have me go on.", [])
+    assert await tap(harness, f"more:{turn}", BOB) == ("Only the person who asked can do that.", [])
     assert await tap(harness, f"more:{turn}", ANNA) == ("I'll go on.", [])
 
 
@@ -315,7 +315,7 @@ async def test_the_second_model_is_asked_in_private_alone(database: Database):
     await harness.let_in(ANNA)
     await put_group(harness, Group(CHAT, "Family", "in", harness.now))
     [refusal] = await write(harness, "/deep why?", ANNA)
-    assert refusal.text == "Write that to me alone: /deep is for our private chat, @canvas_bot."
+    assert refusal.text == "/deep works only in our private chat: @canvas_bot"
     assert harness.turns.requests == []
 
 
@@ -336,9 +336,9 @@ async def test_an_anonymous_administrator_taps_the_buttons_of_what_they_asked(ha
         job = NewJob("reminder", 9e9, "UTC", person=CHAT, lane=LANE, text="tea")
         await jobs.add(tx, job, now=harness.now)
         [stored] = await jobs.list_of_person(tx, CHAT)
-    assert await tap(harness, f"redo:{turn}", BOB) == ("Only who asked can have this answered again.", [])
+    assert await tap(harness, f"redo:{turn}", BOB) == ("Only the person who asked can get a new answer.", [])
     assert await tap(harness, f"job:undo:{stored.id}", BOB) == ("This no longer exists.", [])
-    assert await tap(harness, f"redo:{turn}", CARL) == ("You have no access to this bot.", [])
+    assert await tap(harness, f"redo:{turn}", CARL) == ("You don't have access to this bot.", [])
     harness.administrators.people.add(CARL)  # whom nobody has let in
     assert await tap(harness, f"redo:{turn}", CARL) == ("Trying again.", [])
     assert await tap(harness, f"job:undo:{stored.id}", CARL) == ("Undone.", [])
@@ -381,9 +381,9 @@ async def test_an_anonymous_administrator_taps_what_they_are_shown_later(harness
         toast, _ = await tap(harness, data, CARL)
         assert (toast or "").startswith(line), data
     assert refusals == [
-        "This reminder is no longer kept.",
-        "Only the person who changed the message can answer this.",
-        "Only who asked can have me go on.",
+        "This reminder no longer exists.",
+        "Only the person who edited the message can answer this.",
+        "Only the person who asked can do that.",
     ]
 
 

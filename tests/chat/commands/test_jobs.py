@@ -89,13 +89,13 @@ async def test_a_recurring_reminder_is_confirmed_with_its_next_three_times(harne
     [
         ("", HOW_TO.replace("`", "")),
         ("yesterday at 9 call", "That was 31 hours ago."),
-        ("every second ping", "That is too often: I do it every 5 minutes at most."),
-        ("31 february at 9 call", "No calendar has the date “31 february”."),
+        ("every second ping", "That's too often."),
+        ("31 february at 9 call", "“31 february” isn't a date."),
         ("call Bob", "I don't know when that is."),
-        ("tomorrow at 9", "What shall I remind you of?"),
+        ("tomorrow at 9", "What should I remind you of?"),
         (
             "tomorrow at 9 " + "x" * (MAX_TEXT_CHARS + 1),
-            f"at most {MAX_TEXT_CHARS} characters, this one {MAX_TEXT_CHARS + 1}",
+            f"can have {MAX_TEXT_CHARS} characters; this one has {MAX_TEXT_CHARS + 1}",
         ),
     ],
 )
@@ -116,7 +116,7 @@ async def test_the_jobs_of_a_person_and_of_all_are_limited(harness: UpdateHarnes
     for number in range(2):
         await send_command(harness, f"/remind tomorrow at 9 tea {number}", BOB)
     [full] = await send_command(harness, "/remind tomorrow at 9 one more", BOB)
-    assert full == "This bot holds 5 reminders and tasks at most, and it is full."
+    assert full == "This bot is full: it holds at most 5 reminders and tasks."
     async with harness.database.transaction() as tx:
         await tx.execute(update(jobs_table).where(jobs_table.c.person == ANNA).values(state="done"))
     assert len(await send_command(harness, "/remind tomorrow at 9 again")) == 1
@@ -214,21 +214,23 @@ async def test_a_job_is_paused_and_resumed_and_never_due_meanwhile(harness: Upda
     [card] = await tap_and_read(harness, f"job:pause:{job}:0")
     assert card.text.endswith("Every day at 08:00.\nPaused.")
     assert next(iter(card.buttons)) == "Resume"
-    assert (await harness.tap(f"job:pause:{job}"))[0] == "It is not active."
+    assert (await harness.tap(f"job:pause:{job}"))[0] == "It isn't active."
     async with harness.database.read_transaction() as tx:
         assert await jobs.list_due(tx, now=NOW + 9 * DAY, limit=9) == []
         assert await jobs.find_next_due(tx) is None
     harness.now = NOW + 3 * DAY
     assert (await harness.tap(card.buttons["Resume"]))[0] == "Next: tomorrow 08:00"
     assert harness.commits.due_times_count == 1
-    assert (await harness.tap(card.buttons["Resume"]))[0] == "It is not paused."
+    assert (await harness.tap(card.buttons["Resume"]))[0] == "It isn't paused."
 
 
 async def test_what_happens_once_is_not_resumed_when_its_time_has_passed(harness: UpdateHarness):
     job = await store_job(harness, rule=None)
     await harness.tap(f"job:pause:{job}")
     harness.now = NOW + 2 * DAY
-    assert (await harness.tap(f"job:resume:{job}"))[0] == "Its time has passed. Run it now, or delete it."
+    assert (await harness.tap(f"job:resume:{job}"))[0] == (
+        "Its time has passed. You can run it now or delete it."
+    )
     harness.now = NOW
     assert (await harness.tap(f"job:resume:{job}"))[0] == "Next: tomorrow 16:00"
 
@@ -251,7 +253,7 @@ async def test_a_job_is_run_now_once_at_a_time_and_stays_due(harness: UpdateHarn
     assert (await harness.tap(f"job:run:{job}"))[0] == "I'll do it now."
     harness.now += 1
     toast, [sent] = await harness.tap(f"job:run:{job}")
-    assert (toast, sent.text) == ("It is under way already.", "⏰ tea")
+    assert (toast, sent.text) == ("I'm already on it.", "⏰ tea")
     [row] = await load_jobs(harness)
     assert (row.next_due, row.last_due) == (NOW + DAY, None)
 
@@ -290,7 +292,7 @@ async def test_a_deletion_stays_undoable_while_the_job_is_fired_and_its_last_run
         await job_outcomes.record_outcome(tx, once, harness.now)
     assert await load_jobs(harness) == []
     assert (await harness.tap(first.buttons["Undo"]))[0] == "Next: tomorrow 08:00"
-    passed = "Its time has passed. Run it now, or delete it."
+    passed = "Its time has passed. You can run it now or delete it."
     assert (await harness.tap(second.buttons["Undo"]))[0] == passed
 
 
@@ -307,7 +309,7 @@ async def test_what_is_done_cannot_be_undone(harness: UpdateHarness):
     job = await store_job(harness, rule=None)
     async with harness.database.transaction() as tx:
         await tx.execute(update(jobs_table).values(state="done", next_due=None))
-    assert (await harness.tap(f"job:undo:{job}"))[0] == "This is done already."
+    assert (await harness.tap(f"job:undo:{job}"))[0] == "This is already done."
 
 
 @pytest.mark.parametrize(("rule", "zone"), [("nonsense", "Europe/Berlin"), (DAILY, "Mars/Phobos")])
@@ -327,7 +329,7 @@ async def test_a_job_that_cannot_be_read_is_listed_and_deleted_and_hinders_nothi
     assert "Paused: its time cannot be read any more." in card.text
     toast, *_ = await harness.tap(f"job:resume:{job}")
     assert toast is not None
-    assert toast.startswith("I can't read its time any more.")
+    assert toast.startswith("I can no longer read its time.")
     assert len(await send_command(harness, "/zone Tokyo")) == 1
     assert (await harness.tap(f"job:delete:{job}"))[0] == "Deleted."
 
@@ -378,8 +380,10 @@ async def test_a_reminder_that_comes_late_says_so(harness: UpdateHarness):
         await jobs.run_now(tx, job, row, now=NOW)
     [sent] = await harness.handle_claimed()
     assert sent.text == (
-        "⏰ tea\n\n(This was due Fri 20 Nov 2026, 16:00, 2 hours ago, while I was away. "
-        "Earlier times were missed, too, and are left out.)"
+        "⏰ tea\n"
+        "\n"
+        "(This was due Fri 20 Nov 2026, 16:00, 2 hours ago, while I was away. I missed earlier times too "
+        "and won't make them up.)"
     )
 
 
@@ -402,7 +406,7 @@ async def test_people_who_were_not_let_in_leave_half_of_all_reminders_to_others(
     for person in (BOB, BOB + 1):
         assert "I'll remind you" in (await send_command(harness, "/remind in 20 minutes tea", person))[0]
     assert await send_command(harness, "/remind in 20 minutes tea", BOB) == [
-        "This bot holds 2 reminders and tasks at most, and it is full."
+        "This bot is full: it holds at most 2 reminders and tasks."
     ]
     assert "I'll remind you" in (await send_command(harness, "/remind in 20 minutes tea", ANNA))[0]
 
@@ -413,7 +417,7 @@ async def test_jobs_can_be_switched_off_altogether(database: Database, bounds: J
     harness.now = NOW
     await harness.let_in(ANNA)
     assert await send_command(harness, "/remind in 20 minutes tea") == [
-        "This bot keeps no reminders and tasks."
+        "Reminders and tasks are turned off here."
     ]
 
 
@@ -449,14 +453,14 @@ async def test_tomorrow_counts_from_the_day_it_was_written_even_if_the_zone_is_s
 
 async def test_a_zone_is_set_by_a_city_and_shown_with_its_time(harness: UpdateHarness):
     [reply] = await send_command(harness, "/zone")
-    assert reply.startswith("Your time zone is Europe/Berlin, where it is 16:00.")
-    assert await send_command(harness, "/zone tokyo") == ["Your time zone is Asia/Tokyo, where it is 00:00."]
+    assert reply.startswith("Your time zone is Europe/Berlin; it's 16:00 there.")
+    assert await send_command(harness, "/zone tokyo") == ["Your time zone is Asia/Tokyo; it's 00:00 there."]
     async with harness.database.read_transaction() as tx:
         assert await people.find_time_zone(tx, ANNA) == "Asia/Tokyo"
     for city, answer in (
         ("Atlantis", "I don't know a city called “Atlantis”"),
-        ("UTC+3", "An offset doesn't say when summer time begins"),
-        ("EST", "An offset doesn't say when summer time begins"),
+        ("UTC+3", "An offset like +2 doesn't tell me about summer time"),
+        ("EST", "An offset like +2 doesn't tell me about summer time"),
         ("München", "Your time zone is Europe/Berlin"),
         ("Wien", "Your time zone is Europe/Vienna"),
         ("CEST", "Your time zone is Europe/Berlin"),
@@ -470,7 +474,7 @@ async def test_what_goes_by_the_calendar_moves_with_its_person_and_nothing_else_
     await store_job(harness, rule=None)
     await store_job(harness, rule="DTSTART:20261101T080000\nRRULE:FREQ=HOURLY;INTERVAL=3")
     [reply] = await send_command(harness, "/zone Tokyo")
-    assert reply.endswith("Your repeating reminder goes by it now.")
+    assert reply.endswith("Your repeating reminder now uses this time zone.")
     moved, single, elapsed = await load_jobs(harness)
     tokyo = rrules.load_zone("Asia/Tokyo")
     assert (moved.zone, moved.next_due) == (
@@ -481,7 +485,7 @@ async def test_what_goes_by_the_calendar_moves_with_its_person_and_nothing_else_
     assert (elapsed.zone, elapsed.next_due) == ("Europe/Berlin", NOW + DAY)
     await store_job(harness)
     assert (await send_command(harness, "/zone Berlin"))[0].endswith(
-        "Your 2 repeating reminders and tasks go by it now."
+        "Your 2 repeating reminders and tasks now use this time zone."
     )
 
 
@@ -492,8 +496,9 @@ async def test_what_comes_once_and_reads_differently_in_a_new_zone_is_named_and_
     await store_job(harness, rule=None, text="tea", next_due=NOW + 1234)  # said as so many minutes from now
     [message] = await harness.send_text("/zone Tokyo")
     assert message.text == (
-        "Your time zone is Asia/Tokyo, where it is 00:00.\n"
-        "This was set in another time zone, and comes at the same moment:\n⏰ call Oma · tomorrow 00:00"
+        "Your time zone is Asia/Tokyo; it's 00:00 there.\n"
+        "This was set in another time zone and still comes at the same moment:\n"
+        "⏰ call Oma · tomorrow 00:00"
     )
     [(label, data)] = message.buttons.items()
     assert label == "Move to 15:00"
@@ -527,7 +532,7 @@ async def test_whose_zone_is_unknown_is_asked_once_and_what_they_wanted_is_kept_
     assert await send_command(harness, "/remind tomorrow at 9 tea") == [ZONE_QUESTION.replace("`", "")]
     assert (await harness.load_items(kind="reminder"))[0].error == ZONE_NEEDED
     [zone_reply, job_reply] = await send_command(harness, "/zone Berlin")
-    assert zone_reply == "Your time zone is Europe/Berlin, where it is 16:00."
+    assert zone_reply == "Your time zone is Europe/Berlin; it's 16:00 there."
     assert job_reply == "⏰ I'll remind you: tea\nSat 21 Nov 2026, 09:00 (Europe/Berlin)"
     await send_command(harness, "/zone Paris")
     assert len(await load_jobs(harness)) == 1

@@ -35,10 +35,10 @@ async def load_rules(harness: UpdateHarness) -> list[QuotaRule]:
 
 
 async def test_a_member_without_a_limit_and_with_one(harness: UpdateHarness):
-    assert await send_command(harness, "/limits", ANNA) == "You have no daily limit."
+    assert await send_command(harness, "/limits", ANNA) == "You don't have a daily limit."
     await send_command(harness, f"/limits {ANNA} 1")
     assert (await send_command(harness, "/limits", ANNA)).startswith(
-        "You have used about 0 % of today's allowance. It starts over at "
+        "You've used about 0% of today's allowance. It renews at "
     )
 
 
@@ -62,11 +62,11 @@ async def test_an_admin_sees_what_is_set_and_has_no_limit_but_one_of_their_own(h
     await send_command(harness, "/limits all 100")
     await send_command(harness, "/limits 99 5")
     lines = (await send_command(harness, "/limits")).splitlines()
-    assert lines[0] == "You have used 0 canvases today (estimated); you have no limit."
+    assert lines[0] == "You've used 0 canvases today (estimated); you don't have a limit."
     assert lines[2:4] == ["Every member: 100 canvases a day", "Person · 99: 5 canvases a day"]
     await send_command(harness, f"/limits {ADMIN} 7")
     assert (await send_command(harness, "/limits")).startswith(
-        "You have used 0 of today's 7 canvases (estimated)."
+        "You've used 0 of today's 7 canvases (estimated)."
     )
     assert await send_command(harness, f"/limits {ADMIN} default") == f"Ada · {ADMIN}: no limit."
 
@@ -76,7 +76,7 @@ async def test_an_admin_sees_what_is_set_and_has_no_limit_but_one_of_their_own(h
 async def test_whatever_else_an_admin_types_is_answered_with_how_to(harness: UpdateHarness, args: str):
     args = args.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     answer = await send_command(harness, f"/limits x{args}")
-    assert answer == HOW_TO.replace("`", "") or answer.startswith("Nobody who is in is called x")
+    assert answer == HOW_TO.replace("`", "") or answer.startswith("Nobody with access is called x")
 
 
 @pytest.mark.parametrize(
@@ -91,4 +91,4 @@ async def test_whatever_else_an_admin_types_is_answered_with_how_to(harness: Upd
 )
 def test_the_time_until_there_are_new_canvases_is_shown_in_words(seconds: float, text: str):
     resets_at = datetime(2026, 11, 23, 1, tzinfo=ZoneInfo("Europe/Berlin"))
-    assert QuotaUsage(0, 1, resets_at, seconds).format_reset(ENGLISH) == f"It starts over at 01:00 ({text})."
+    assert QuotaUsage(0, 1, resets_at, seconds).format_reset(ENGLISH) == f"It renews at 01:00 ({text})."

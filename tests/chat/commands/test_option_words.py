@@ -23,7 +23,7 @@ def test_words_in_quotes_are_no_option():
 
 
 def test_an_unknown_option_is_refused_with_those_there_are():
-    with pytest.raises(ChangeRefused, match="no option --person; there are --header, --personal"):
+    with pytest.raises(ChangeRefused, match="no option --person; choose from --header, --personal"):
         split_options("mcp URL --person", ("header",), ("personal",))
-    with pytest.raises(ChangeRefused, match="no option --personal; there are --header, --personal"):
+    with pytest.raises(ChangeRefused, match="no option --personal; choose from --header, --personal"):
         split_options("mcp URL --personal=yes", ("header",), ("personal",))

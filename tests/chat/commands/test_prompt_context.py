@@ -26,8 +26,8 @@ async def test_the_parts_their_sum_and_the_servers_count_are_shown(database: Dat
         "system text: 118",
         "tool clock: 64",
         "earlier messages: 1.3k",
-        "Together: 1.5k of 8.0k, and what you write",
-        "Last time the server counted: 1.4k, 1.4k of it cached",
+        "Total: 1.5k of 8.0k, plus what you write",
+        "The server's last count: 1.4k, 1.4k of it cached",
     ]
 
 
@@ -36,14 +36,14 @@ async def test_the_parts_their_sum_and_the_servers_count_are_shown(database: Dat
     [
         (None, None, "unknown"),
         (1480, None, "1.4k; cached: unknown"),
-        (1480, 0, "1.4k, nothing of it cached"),
+        (1480, 0, "1.4k, none of it cached"),
     ],
 )
 def test_what_the_server_did_not_report_is_unknown(prompt: int | None, cached: int | None, text: str):
     *_, last = format_prompt_breakdown(
         ENGLISH, replace(MADE, last_prompt_tokens=prompt, last_cached_tokens=cached)
     )
-    assert last == f"Last time the server counted: {text}"
+    assert last == f"The server's last count: {text}"
 
 
 @pytest.mark.parametrize(

@@ -122,10 +122,10 @@ async def test_stop_offers_to_drop_what_waits(harness: UpdateHarness):
     (sent,) = await harness.send_text("/stop")
     assert sent.text == "2 more messages of yours are waiting; I'll answer them next."
     assert [(await harness.load_item(item)).state for item in waiting] == ["new", "new"]
-    toast, _ = await harness.tap(sent.buttons["Drop them"])
-    assert toast == "Dropped."
+    toast, _ = await harness.tap(sent.buttons["Skip them"])
+    assert toast == "Skipped."
     assert {(await harness.load_item(item)).state for item in waiting} == {"done"}
-    assert harness.bot.calls_of("edit_message_text")[0]["given"][:2] == ("Dropped.", ANNA)
+    assert harness.bot.calls_of("edit_message_text")[0]["given"][:2] == ("Skipped.", ANNA)
 
 
 async def test_what_waited_can_be_dropped_after_it_began_to_run(harness: UpdateHarness):
@@ -138,16 +138,16 @@ async def test_what_waited_can_be_dropped_after_it_began_to_run(harness: UpdateH
         await inbox.claim(tx, now=harness.now)
     harness.turns.stops.clear()
     (later,) = await harness.store_updates(harness.build_message(text="later"))
-    toast, _ = await harness.tap(sent.buttons["Drop it"])
-    assert toast == "Dropped."
+    toast, _ = await harness.tap(sent.buttons["Skip it"])
+    assert toast == "Skipped."
     assert (await harness.load_item(waiting)).stopped
     assert (await harness.load_item(later)).state == "new"
     ((_, before),) = harness.turns.stops
     assert waiting < (before or 0) < later
     async with harness.database.transaction() as tx:
         await inbox.mark_done(tx, [waiting], now=harness.now)
-    toast, _ = await harness.tap(sent.buttons["Drop it"])
-    assert toast == "Nothing is waiting any more."
+    toast, _ = await harness.tap(sent.buttons["Skip it"])
+    assert toast == "Nothing is waiting anymore."
 
 
 async def test_stop_drops_what_waits_when_nothing_runs(harness: UpdateHarness):
@@ -198,7 +198,7 @@ async def test_retry_replaces_the_last_turn_by_a_new_one(harness: UpdateHarness)
 
 async def test_retry_without_a_last_turn_says_so(harness: UpdateHarness):
     (sent,) = await harness.send_text("/retry")
-    assert sent.text == "There is nothing in this conversation to try again."
+    assert sent.text == "There's nothing in this conversation to try again."
 
 
 async def test_retry_asks_first_when_a_tool_ran_that_may_not_run_twice(harness: UpdateHarness):
@@ -231,7 +231,7 @@ async def test_notes_are_listed_with_author_and_date_and_deleted_by_a_button(har
         "No notes yet. Ask me to remember something."
     ]
     (hint,) = await harness.send_text("/notes add milk")
-    assert hint.text.startswith("To keep a note, ask me to, such as remember that")
+    assert hint.text.startswith("To keep a note, just ask, for example remember that")
     await add_note(harness, "likes tea")
     await add_note(harness, "hates rain")
     (sent,) = await harness.send_text("/notes")
@@ -242,7 +242,7 @@ async def test_notes_are_listed_with_author_and_date_and_deleted_by_a_button(har
     assert "tea" not in redrawn["given"][0]
     assert "rain" in redrawn["given"][0]
     toast, _ = await harness.tap(sent.buttons["Delete 1"])
-    assert toast == "This note is gone already."
+    assert toast == "This note is already gone."
 
 
 async def test_a_note_of_another_chat_is_not_deleted(harness: UpdateHarness):
@@ -250,7 +250,7 @@ async def test_a_note_of_another_chat_is_not_deleted(harness: UpdateHarness):
     async with harness.database.read_transaction() as tx:
         (note,) = await notes.list_stored(tx, Lane(BOB))
     toast, _ = await harness.tap(f"note:{note.id}")
-    assert toast == "This note is gone already."
+    assert toast == "This note is already gone."
     async with harness.database.read_transaction() as tx:
         assert len(await notes.list_stored(tx, Lane(BOB))) == 1
 

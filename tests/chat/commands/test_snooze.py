@@ -139,13 +139,13 @@ async def test_a_snooze_that_has_come_is_not_set_again_by_its_old_message(harnes
         await jobs.fire(tx, [fired], now=harness.now)
     again = await deliver_due(harness)
     assert (again.text, list(again.buttons)) == ("⏰ tea", ["10 min", "1 h", "Tomorrow"])
-    assert (await harness.tap(sent.buttons["1 h"]))[0] == "This reminder has already come again."
+    assert (await harness.tap(sent.buttons["1 h"]))[0] == "I've already sent this reminder again."
     assert (await harness.tap(again.buttons["1 h"]))[0] == "Again at 19:10."
 
 
 async def test_only_its_person_can_snooze_it_and_only_while_it_is_kept(harness: UpdateHarness):
     sent = await show_reminder(harness)
-    gone = "This reminder is no longer kept."
+    gone = "This reminder no longer exists."
     assert (await harness.tap(sent.buttons["10 min"], BOB))[0] == gone
     for forged in ("snooze:", "snooze:1y:1", "snooze:10m:x", "snooze:10m:99", "snooze:10m:" + "9" * 30):
         assert (await harness.tap(forged))[0] == gone

@@ -37,12 +37,12 @@ async def test_without_a_word_it_shows_how_it_stands_with_three_buttons(harness:
 @pytest.mark.parametrize(
     ("text", "mode", "line"),
     [
-        ("/think on", "on", "From your next message on I think before every answer. That takes longer."),
-        ("/think OFF ", "off", "From your next message on I answer without thinking first."),
+        ("/think on", "on", "From your next message on, I'll think before every answer. That takes longer."),
+        ("/think OFF ", "off", "From your next message on, I'll answer without thinking first."),
         (
             "/think\nauto",
             "auto",
-            "From your next message on I think first when a question needs tools or several steps.",
+            "From your next message on, I'll think first when a question needs tools or several steps.",
         ),
     ],
 )
@@ -63,13 +63,13 @@ async def test_a_word_changes_it_for_this_chat_alone(
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_an_unknown_word_is_one_clear_line_and_changes_nothing(harness: UpdateHarness, word: str):
     (sent,) = await harness.send_text(f"/think {word}")
-    assert sent.text == "Write /think auto, /think on or /think off. /think shows what is set."
+    assert sent.text == "Write /think auto, /think on or /think off. /think shows the current setting."
     assert await load_think_mode(harness) is None
 
 
 async def test_a_button_changes_it_and_shows_it(harness: UpdateHarness):
     toast, sent = await harness.tap("think:off")
-    assert (toast, sent) == ("From your next message on I answer without thinking first.", [])
+    assert (toast, sent) == ("From your next message on, I'll answer without thinking first.", [])
     assert await load_think_mode(harness) == "off"
     (redrawn,) = harness.bot.calls_of("edit_message_text")
     assert redrawn["given"][0].startswith("Thinking here: off (the default: automatic).")

@@ -115,7 +115,7 @@ async def test_what_an_admin_of_old_has_asked_for_is_not_begun(
 async def test_after_a_crash_only_what_is_repeatable_runs_again(harness: ToolTaskHarness):
     await harness.send_command('/tools try order {"what": "tea"}')
     (text,) = await harness.run_waiting(attempt=2)
-    assert text.startswith("The gateway stopped while order ran")
+    assert text.startswith("I was stopped while order was running")
     await harness.send_command("/tools try look")
     await harness.run_waiting(attempt=2)
     assert ran == ["look"]
@@ -170,7 +170,7 @@ async def test_what_ran_does_not_run_again_while_the_database_is_away(
 
 async def test_a_tool_that_cannot_be_tried_is_refused_with_a_reason(harness: ToolTaskHarness):
     await harness.send_command("/tools try nothing")
-    assert await harness.run_waiting() == ["nothing cannot be used now; /tools shows how it stands."]
+    assert await harness.run_waiting() == ["nothing can't be used right now; /tools shows why."]
     await harness.send_command("/tools try order {oops")
     (text,) = await harness.run_waiting()
     assert text.startswith("Arguments are JSON")
@@ -178,7 +178,7 @@ async def test_a_tool_that_cannot_be_tried_is_refused_with_a_reason(harness: Too
 
 async def test_all_sources_are_looked_at_anew(harness: ToolTaskHarness):
     await harness.send_command("/tools reload")
-    assert await harness.run_waiting() == ["All sources are as they should be.\n2 tools can be used now."]
+    assert await harness.run_waiting() == ["All sources are working.\n2 tools can be used now."]
 
 
 async def test_a_message_with_a_secret_is_deleted(harness: ToolTaskHarness):
@@ -192,7 +192,7 @@ async def test_a_message_that_cannot_be_deleted_is_reported(harness: ToolTaskHar
     await harness.send_command("/tools secret set weather hunter2", message_id=77)
     harness.updates.bot.is_offline = True
     (text,) = await harness.run_waiting()
-    assert text.startswith("I could not delete your message")
+    assert text.startswith("I couldn't delete your message")
 
 
 async def test_a_tool_task_has_no_lane_and_wakes_the_worker(harness: ToolTaskHarness):

@@ -128,7 +128,7 @@ async def test_a_source_is_granted_ruled_and_accepted_with_all_its_tools(
     await RegisteredToolsHarness(database).add_tool("shop_list", pending=later)
     assert "changed again" in await press_button(harness, question.buttons["Accept all 2"])
     (question,) = await harness.send_text("/tools accept shop", person=ADMIN)
-    assert await press_button(harness, question.buttons["Accept all 2"]) == "shop is accepted."
+    assert await press_button(harness, question.buttons["Accept all 2"]) == "shop has been accepted."
     assert read_redrawn(harness) == "Accepted: shop_list, shop_order."
     assert (await load_tool(harness, "shop_list")).pending is None
     assert await send_command(harness, "/tools accept shop") == "Nothing about shop waits to be accepted."
@@ -139,11 +139,11 @@ async def test_removing_takes_a_second_tap(harness: UpdateHarness):
     assert question.text == "Remove the source shop with 2 tools? shop_list, shop_order"
     assert (await load_tool(harness, "shop_list")).enabled
     assert await press_button(harness, question.buttons["Remove"]) == "Removed: shop_list, shop_order."
-    assert await press_button(harness, question.buttons["Remove"]) == "It is gone already."
+    assert await press_button(harness, question.buttons["Remove"]) == "It's already gone."
     assert read_redrawn(harness).startswith("Tools:\n1. clock")
     assert (
         await send_command(harness, "/tools remove clock")
-        == "clock cannot be removed alone; it can be disabled."
+        == "clock can't be removed on its own, but you can disable it."
     )
     assert await send_command(harness, "/tools remove nothing") == "There is no tool called nothing."
 
@@ -169,9 +169,9 @@ async def test_a_changed_tool_is_accepted_as_it_was_shown_and_flagged_words_twic
     assert (await load_tool(harness, "shop_list")).pending == evil
     sure = accept.replace("tools:take:", "tools:sure:")
     assert await press_button(harness, sure[:-1] + ("0" if sure[-1] != "0" else "1")) == (
-        "shop_list has changed again since it was shown. Look at it anew."
+        "shop_list has changed again since you saw it. Please look again."
     )
-    assert await press_button(harness, sure) == "shop_list is accepted."
+    assert await press_button(harness, sure) == "shop_list has been accepted."
     assert (await load_tool(harness, "shop_list")).hash == hash_definition(evil)
     assert await press_button(harness, sure) == "Nothing about shop_list waits to be accepted."
     assert await send_command(harness, "/tools accept clock") == "Nothing about clock waits to be accepted."
@@ -190,7 +190,7 @@ async def test_a_long_definition_comes_in_several_messages_with_the_buttons_unde
     assert all(len(message.text) <= MAX_PAGE_UNITS for message in sent)
     await press_button(harness, f"tools:card:{hash_name('shop_list')}")
     assert read_redrawn(harness).endswith("…")
-    _, seen = await harness.tap(sent[-1].buttons["See what to accept"], person=ADMIN)
+    _, seen = await harness.tap(sent[-1].buttons["Review changes"], person=ADMIN)
     assert "y y y" in seen[-1].text
 
 
@@ -277,13 +277,13 @@ async def test_an_unknown_or_ambiguous_grantee_is_refused_with_a_reason(harness:
         for number in (77, 78):
             await people.put(tx, number, "Twin", "member", now=harness.now)
     assert await send_command(harness, "/grant shop_list @twin") == (
-        "Several people are called twin: say which by number: 77, 78."
+        "Several people are called twin. Say which one by number: 77, 78."
     )
     assert (await send_command(harness, "/grant shop_list @nobody")).startswith(
-        "Nobody who is in is called nobody."
+        "Nobody with access is called nobody."
     )
     assert (await send_command(harness, "/grant shop_list Some body")).startswith(
-        "Nobody who is in is called Some body."
+        "Nobody with access is called Some body."
     )
     assert (await send_command(harness, "/grant shop_list chat Some")).startswith("Whom? Say everyone")
     assert (await send_command(harness, "/grant shop_list")).startswith("Use /grant NAME WHOM")
@@ -379,15 +379,15 @@ async def test_only_hosts_that_were_shown_are_agreed_to(harness: UpdateHarness, 
         )
     sealed = hash_name("shop")
     await press_button(harness, f"tools:make:{sealed}")
-    assert "would go to near.example. Let them?" in read_redrawn(harness)
+    assert "would go to near.example. Allow that?" in read_redrawn(harness)
     await press_button(harness, f"tools:tick:{sealed}:1")  # another admin, meanwhile
     for hosts_hash in (f":{hash_name('near.example')}", ""):
         await press_button(harness, f"tools:host:{sealed}{hosts_hash}")
-        assert "would go to far.example, near.example. Let them?" in read_redrawn(harness)
+        assert "would go to far.example, near.example. Allow that?" in read_redrawn(harness)
         assert await harness.load_items(kind="system") == []
     assert (
         await press_button(harness, f"tools:host:{sealed}:{hash_name('far.example near.example')}")
-        == "They are added."
+        == "I'm adding them."
     )
     async with database.read_transaction() as tx:
         source = await sources.find(tx, "shop")
@@ -417,6 +417,6 @@ async def test_a_long_document_is_several_pages_and_what_is_added_has_no_button(
     buttons = harness.bot.calls_of("edit_message_text")[-1]["reply_markup"].inline_keyboard
     labels = [button.text for row in buttons for button in row]
     assert labels == ["✓ 12", *map(str, range(13, 21)), "◀", "▶", "Add 1"]
-    assert await press_button(harness, f"tools:make:{hash_name('shop')}") == "They are added."
+    assert await press_button(harness, f"tools:make:{hash_name('shop')}") == "I'm adding them."
     (task,) = await harness.load_items(kind="system")
     assert json.loads(task.body)["words"] == "shop 12"

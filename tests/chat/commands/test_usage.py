@@ -59,7 +59,7 @@ async def test_the_details_of_the_last_turn_are_behind_a_button_and_back_again(h
         "Model calls, canvases estimated:",
         "1. 2 canvases, 2.0 s",
         "    512 in, 480 cached, waited 1.0 s",
-        "Cached: 94 % of the input",
+        "Cached: 94% of the input",
         "Model: diffusiongemma",
     ]
     assert "Back" in str(details["reply_markup"])
@@ -75,7 +75,7 @@ async def test_without_a_turn_there_is_nothing_to_detail(harness: UpdateHarness)
 @pytest.mark.parametrize("data", ["details:99", "details:1"])
 async def test_the_turn_of_another_chat_is_not_shown(harness: UpdateHarness, data: str):
     assert await harness.store_answered_turn("a secret", person=BOB) == 1
-    assert await harness.tap(data) == ("I have no record of this answer.", [])
+    assert await harness.tap(data) == ("I don't have a record of this answer.", [])
     assert harness.bot.calls_of("edit_message_text") == []
 
 
@@ -83,7 +83,7 @@ async def test_a_turn_that_runs_is_not_shown(harness: UpdateHarness):
     turn = await harness.store_answered_turn("hi")
     async with harness.database.transaction() as tx:
         await tx.execute(update(turns).where(turns.c.id == turn).values(ended_at=None))
-    assert await harness.tap(f"details:{turn}") == ("I have no record of this answer.", [])
+    assert await harness.tap(f"details:{turn}") == ("I don't have a record of this answer.", [])
 
 
 async def test_everybody_is_ranked_for_admins(harness: UpdateHarness):
@@ -122,7 +122,7 @@ async def test_a_day_begins_where_the_person_is(harness: UpdateHarness):
     assert "Last 30 days: 1 answer, 2.0 s" in sent.text
     assert photo.text == "You, the last 30 days (Europe/Berlin)"
     (sent,) = await harness.send_text("/limits")
-    assert sent.text == "You have no daily limit."
+    assert sent.text == "You don't have a daily limit."
 
 
 async def test_others_are_shown_their_own_alone(harness: UpdateHarness):
@@ -131,7 +131,7 @@ async def test_others_are_shown_their_own_alone(harness: UpdateHarness):
         (sent,) = await harness.send_text(f"/usage {args}")
         assert sent.text == "/usage all is for admins."
     (sent,) = await harness.send_text("/usage tomorrow")
-    assert sent.text == "/usage shows what you have used, /usage chart draws it."
+    assert sent.text == "/usage shows what you've used; /usage chart draws it."
     (sent,) = await harness.send_text("/usage chart")
     assert sent.text == "Nothing yet in the last 30 days."
 
@@ -139,7 +139,7 @@ async def test_others_are_shown_their_own_alone(harness: UpdateHarness):
 async def test_an_admin_who_asks_for_something_else_reads_what_there_is(harness: UpdateHarness):
     await harness.let_in(ADMIN, "admin")
     (sent,) = await harness.send_text("/usage everything", person=ADMIN)
-    assert sent.text.startswith("/usage shows what you have used, /usage all everybody;")
+    assert sent.text.startswith("/usage shows what you've used, /usage all what everybody has;")
 
 
 async def test_a_chart_is_sent_as_figures_and_then_as_a_picture(harness: UpdateHarness):
@@ -225,7 +225,7 @@ async def test_others_write_while_a_chart_of_everybody_is_read(
     sent, _ = await harness.send_text("/usage chart all", person=ADMIN)
     assert "1. Bob: 2, 2.0 s" in sent.text
     toast, (photo,) = await harness.tap("picture:all", person=ADMIN)
-    assert (toast, photo.text) == ("The chart is coming.", "Everybody, the last 30 days (UTC)")
+    assert (toast, photo.text) == ("I'm drawing the chart.", "Everybody, the last 30 days (UTC)")
 
 
 @pytest.mark.usefixtures("drawn_at_once")
@@ -233,7 +233,7 @@ async def test_the_picture_is_behind_a_button_too(harness: UpdateHarness):
     assert await harness.tap("picture") == ("Nothing yet in the last 30 days.", [])
     await store_call(harness, await harness.store_answered_turn("hi"))
     toast, (photo,) = await harness.tap("picture")
-    assert (toast, photo.text) == ("The chart is coming.", "You, the last 30 days (UTC)")
+    assert (toast, photo.text) == ("I'm drawing the chart.", "You, the last 30 days (UTC)")
 
 
 async def test_a_picture_that_cannot_be_drawn_is_reported(

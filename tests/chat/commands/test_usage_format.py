@@ -295,7 +295,7 @@ def test_a_plain_turn_takes_a_few_lines():
         "Model calls, canvases estimated:",
         "1. 1 canvas, 1.4 s",
         "    1.2k in, 1.1k cached",
-        "Cached: 91 % of the input",
+        "Cached: 91% of the input",
         "Model: diffusiongemma",
     ]
 
@@ -316,7 +316,7 @@ def test_what_the_server_did_not_report_is_unknown():
         "Why: unknown",
         "Call 1: thinking off",
         "Model calls, canvases estimated:",
-        "1. canvases unknown, time unknown, not ended",
+        "1. canvases unknown, time unknown, not finished",
         "    tokens unknown",
         "2. 1 canvas, 1.4 s",
         "    1.2k in, cached unknown",
@@ -332,7 +332,7 @@ def test_a_cached_share_says_of_how_many_calls_it_is_known():
     lines = format_details(
         ENGLISH, build_turn(True, "", "main", None, 1.5, (CALL, replace(CALL, cached_tokens=None), UNKNOWN))
     ).splitlines()
-    assert lines[-3:-1] == ["Cached: 91 % of the input", "    known of 1 of 3 calls"]
+    assert lines[-3:-1] == ["Cached: 91% of the input", "    known of 1 of 3 calls"]
 
 
 def test_a_turn_without_calls_says_so():
@@ -352,10 +352,10 @@ def test_switches_and_repeated_calls_are_shown_with_their_reason():
     )
     lines = format_details(ENGLISH, build_turn(False, "no tool fits", "main", None, 9.0, calls)).splitlines()
     assert lines[3:8] == [
-        "Call 2: the reply before was empty",
+        "Call 2: the last reply was empty",
         "Call 3: thinking on, two replies were empty",
         "Call 4: thinking off, it thought too long",
-        "Call 5: the answer goes on",
+        "Call 5: the answer continues",
         "Call 6: something new",
     ]
 
@@ -371,7 +371,7 @@ def test_how_a_call_ended_and_how_long_it_waited_is_shown():
     assert lines[5] == "1. 1 canvas, time unknown, failed"
     assert lines[7:9] == ["2. 2 canvases, 1.4 s", "    1.2k in, 1.1k cached, waited 3.2 s"]
     assert lines[9].endswith(", stopped")
-    assert lines[11].endswith(", cut")
+    assert lines[11].endswith(", cut off")
 
 
 def test_a_decision_read_is_listed_apart_from_the_calls():
@@ -382,11 +382,11 @@ def test_a_decision_read_is_listed_apart_from_the_calls():
         ENGLISH,
         build_turn(True, "the endpoint reads 70%", "main", None, 2.0, (read, replace(CALL, thinking=True))),
     )
-    assert "Decision read: 0.3 s\n    141 in\n" in text
+    assert "Whether to think: 0.3 s\n    141 in\n" in text
     assert "1. 1 canvas" in text
     assert "Call 1" not in text
     lost = replace(read, ended_at=None, prompt_tokens=None, outcome="failed")
-    assert "Decision read: time unknown, failed\n    tokens unknown\n" in format_details(
+    assert "Whether to think: time unknown, failed\n    tokens unknown\n" in format_details(
         ENGLISH, build_turn(True, "x", "main", None, 2.0, (lost,))
     )
 
@@ -398,12 +398,12 @@ def test_of_two_endpoints_it_is_shown_which_answered_and_why():
     ).splitlines()
     assert lines[-2:] == [
         "Model: diffusiongemma → gemma-4-31b",
-        "Endpoint: the second, the first is down",
+        "Model server: the second, the first is down",
     ]
     lines = format_details(
         ENGLISH, build_turn(False, "no tool fits", "main", "it answers", 2.0, ())
     ).splitlines()
-    assert lines[-2:] == ["Model calls: none", "Endpoint: the first, it answers"]
+    assert lines[-2:] == ["Model calls: none", "Model server: the first, it answers"]
 
 
 def test_of_very_many_calls_the_first_are_listed():

@@ -165,7 +165,7 @@ async def test_a_refused_message_fails_with_its_reason_and_admins_are_notified(h
         await sender.wait_until_idle()
         await harness.send_text("the next one", item=2)
         await sender.wait_until_idle()
-    assert harness.problems == ["Telegram refused a message of mine: Something new"]
+    assert harness.problems == ["Telegram refused one of my messages: Something new"]
     assert [row.error for row in await harness.load_rows()] == ["Something new", "Something new", None]
     assert harness.list_texts() == ["the next one"]
 

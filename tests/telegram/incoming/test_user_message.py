@@ -133,8 +133,8 @@ def test_what_is_refused_is_listed_with_names_a_sentence_for_each_reason():
         IncomingMessage({}, 1.0, PHOTO, unusable_reason="it is damaged"),
         IncomingMessage({"caption": " \n"}, 1.0, VOICE, unusable_reason="it is damaged"),
     ]
-    sentences = "I could not use 2 of your photos, your voice message: it is damaged. "
-    sentences += "I could not use your file a.txt: it is empty."
+    sentences = "I couldn't use 2 of your photos, your voice message: it is damaged. "
+    sentences += "I couldn't use your file a.txt: it is empty."
     assert user_message.explain_refusal(messages) == sentences
     preface = f"({sentences.replace(' a.txt', '')})\n\n"
     assert compose_user_messages(messages, 900).preface == preface
@@ -217,7 +217,7 @@ def test_of_very_many_files_only_the_count_is_named():
         )
         for number in range(11)
     ]
-    assert user_message.explain_refusal(messages) == "I could not use 11 of your files: it is empty."
+    assert user_message.explain_refusal(messages) == "I couldn't use 11 of your files: it is empty."
     assert user_message.explain_refusal(messages[1:]).count("your file ") == 10
 
 
