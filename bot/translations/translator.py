@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final
+from unicodedata import bidirectional
 
 CATALOGUES = Path(__file__).parent
 DOMAIN = "canvasgram"
@@ -28,24 +29,41 @@ LANGUAGES: Final[Mapping[str, str]] = {
 class Translator:
     """Translates into one language: `translate("Hello {name}.", name="Anna")`.
 
-    A text without translation stays English. Values replace the placeholders of the translated text.
+    A text without translation stays English. Values replace the placeholders of the translated text; for
+    people, those in a script from right to left are isolated.
     """
 
-    __slots__ = ("_catalogue", "language")
+    __slots__ = ("_catalogue", "_is_for_people", "language")
 
-    def __init__(self, language: str, catalogue: gettext.NullTranslations) -> None:
+    def __init__(
+        self, language: str, catalogue: gettext.NullTranslations, *, is_for_people: bool = True
+    ) -> None:
         self.language = language
         self._catalogue = catalogue
+        self._is_for_people = is_for_people
 
     def __call__(self, text: str, /, **values: object) -> str:
         translated = self._catalogue.gettext(text)
         if values:
-            return translated.format(**values)
+            return self._insert(translated, values)
         return translated
 
     def plural(self, singular: str, plural: str, count: int, /, **values: object) -> str:
         """Translate a text about `count` things, which is the value of its placeholder {count}."""
-        return self._catalogue.ngettext(singular, plural, count).format(count=count, **values)
+        return self._insert(self._catalogue.ngettext(singular, plural, count), {"count": count, **values})
+
+    def _insert(self, text: str, values: Mapping[str, object]) -> str:
+        if self._is_for_people:
+            values = {name: isolate(str(value)) for name, value in values.items()}
+        return text.format(**values)
+
+
+def isolate(text: str) -> str:
+    """Keep a name in a script from right to left, such as דנה, from turning around what stands beside it."""
+    is_link = "://" in text
+    if is_link or text.isascii() or not any(bidirectional(char) in {"R", "AL"} for char in text):
+        return text
+    return f"\u2068{text}\u2069"
 
 
 Translatable = Callable[[Translator], str]
@@ -72,14 +90,15 @@ def defer(text: str, /, **values: object) -> DeferredText:
     return DeferredText(text, values)
 
 
-ENGLISH = Translator("en", gettext.NullTranslations())
+ENGLISH = Translator("en", gettext.NullTranslations(), is_for_people=False)
+"""English for the model, logs and the command line."""
 
 
 @cache
 def load_translator(language: str) -> Translator:
-    """Return the translator into one of LANGUAGES; its catalogue is read once."""
+    """Return the translator into one of LANGUAGES, for people; its catalogue is read once."""
     if language == ENGLISH.language:
-        return ENGLISH
+        return Translator(language, gettext.NullTranslations())
     return Translator(language, gettext.translation(DOMAIN, CATALOGUES, [language]))
 
 

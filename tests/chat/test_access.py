@@ -337,6 +337,14 @@ async def test_people_lists_roles_and_has_no_buttons_for_oneself(harness: Update
     }
 
 
+async def test_a_name_from_right_to_left_does_not_turn_its_line_around(harness: UpdateHarness):
+    async with harness.database.transaction() as tx:
+        await people.put(tx, BOB, "דנה", "member", let_in_by=ADMIN, now=harness.now)
+    (sent,) = await harness.send_text("/people", person=ADMIN)
+    assert sent.text.splitlines()[-1] == "\u2068דנה\u2069 · 6 · member"
+    assert sent.buttons["Block \u2068דנה\u2069"] == "people:block:6"
+
+
 async def test_who_is_removed_is_a_stranger_and_what_runs_for_them_ends(harness: UpdateHarness):
     item = await harness.start_turn()
     toast, _ = await harness.tap("people:remove:5", person=ADMIN)

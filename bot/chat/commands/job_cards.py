@@ -22,7 +22,7 @@ from bot.jobs.snooze import build_snooze_buttons
 from bot.jobs.times import formatting
 from bot.jobs.times.zones import UnclearTime
 from bot.jobs.user_jobs import capitalize, format_rule, get_mark, shorten_text
-from bot.translations.translator import translatable
+from bot.translations.translator import isolate, translatable
 
 PAGE_SIZE = 10  # jobs of one page
 BUTTONS_PER_ROW = 5
@@ -209,8 +209,9 @@ def _format_line(context: ActionContext, job: Job, zone: str) -> str:
         when = formatting.format_near_time(context.translate, job.next_due, zone, context.now)
     repeat = " 🔁" if job.rule else ""
     group = job.lane and context.group_chat is None and context.deps.groups.directory.find(job.lane.chat)
-    place = f" · {shorten_text(group.title, MAX_LINE_CHARS)}" if group else ""
-    return f"{get_mark(job.kind)} {shorten_text(job.text, MAX_LINE_CHARS)} · {when}{repeat}{place}"
+    place = f" · {isolate(shorten_text(group.title, MAX_LINE_CHARS))}" if group else ""
+    text = isolate(shorten_text(job.text, MAX_LINE_CHARS))
+    return f"{get_mark(job.kind)} {text} · {when}{repeat}{place}"
 
 
 async def _build_card(context: ActionContext, job: Job, page: int) -> Part:

@@ -20,7 +20,7 @@ from bot.db.people.admin_changes import LINK_HOURS, AdminChange
 from bot.db.people.people import Person, Role, RoleOrBlocked, Stranger
 from bot.domain import Button, Part
 from bot.errors import ChangeRefused
-from bot.translations.translator import translatable
+from bot.translations.translator import isolate, translatable
 
 PersonChange = Callable[..., Awaitable[AdminChange]]
 """A method of PeopleChanges."""
@@ -144,7 +144,7 @@ def _build_entry(context: ActionContext, person: Person) -> tuple[str, tuple[But
         role = translate("guest")
     else:
         role = translate(_ROLE_NAMES[person.role])
-    line = f"{person.name} · {person.id} · {role}"
+    line = f"{isolate(person.name)} · {person.id} · {role}"
     if person.id == context.person:
         return line + " · " + translate("you"), ()
     if is_configured:
@@ -169,7 +169,7 @@ def _build_stranger_entry(context: ActionContext, stranger: Stranger) -> tuple[s
         Button(translate("Block {name}", name=stranger.name), f"people:block:{stranger.id}"),
     )
     code = stranger.code if stranger.expires_at > context.now else translate("code expired")
-    return f"{stranger.name} · {stranger.id} · {code} · {ago}", buttons
+    return f"{isolate(stranger.name)} · {stranger.id} · {code} · {ago}", buttons
 
 
 def _parse_number(text: str) -> int | None:

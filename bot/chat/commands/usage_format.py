@@ -18,7 +18,7 @@ from bot.db.usage.thinking_sums import ThinkingSums
 from bot.db.usage.turn_steps import CallStep, TurnSteps
 from bot.db.usage.verdict_sums import VerdictSums
 from bot.domain import EndpointRole
-from bot.translations.translator import Translator, translatable
+from bot.translations.translator import Translator, isolate, translatable
 from bot.usage.figures import EMPTY_CELL, UNKNOWN
 from bot.usage.thinking_report import count_endings
 
@@ -219,7 +219,7 @@ def _format_rank(translate: Translator, number: int, spender: RankedSpender) -> 
     name_limit = MAX_LINE_CHARS - len(prefix) - len(suffix)
     if len(name) > name_limit:
         name = f"{name[: name_limit - 1]}…"
-    return f"{prefix}{name}{suffix}"
+    return f"{prefix}{isolate(name)}{suffix}"
 
 
 def _format_sums(translate: Translator, label: str, sums: SpendingSums) -> str:
