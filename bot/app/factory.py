@@ -138,6 +138,7 @@ async def build(
         partial(build_menu, has_fallback=fallback is not None),
         build_group_menu,
         access.list_admins,
+        get_translator=access.get_translator,
     )
     usage_recorder = UsageRecorder(database, timers, shutdown_seconds=options.shutdown_seconds, holds=holds)
     await retry_until_available(usage_recorder.start)

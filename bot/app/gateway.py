@@ -27,6 +27,7 @@ from bot.telegram.incoming.polling import UpdatePoller
 from bot.telegram.reactions import SeenReactions
 from bot.tool_registry.registry import ToolRegistry
 from bot.tool_registry.sign_in_flows import SignInFlows
+from bot.translations.translator import translatable
 from bot.turns.approvals import Approvals
 from bot.turns.cache_warmup import CacheWarmup
 from bot.usage.reconcile import Reconciliation
@@ -132,10 +133,13 @@ class Gateway:
         """Tell admins, and raise StoreReplaced, once the database is another file, or none."""
         await self.outage_log.wait_until_replaced()
         error = StoreReplaced(
-            "The file of the database was removed or replaced under the running gateway, which stops now, so "
-            "that no more is lost. Put a backup in its place with `canvasgram restore`, then start it again."
+            translatable(
+                "The file of the database was removed or replaced under the running gateway, which stops "
+                "now, so that no more is lost. Put a backup in its place with `canvasgram restore`, then "
+                "start it again."
+            )
         )
-        await self.best_effort_calls.alert_admins(str(error))
+        await self.best_effort_calls.alert_admins(error.explain)
         raise error
 
     async def _lead(self, first_admin_link: FirstAdminLink) -> None:

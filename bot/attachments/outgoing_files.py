@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from bot.attachments.picture_size import read_picture_size
 from bot.domain import FileKind, FilePart, OutgoingFile, Part, PartKind
+from bot.translations.formats import format_size
 from bot.translations.translator import Translator
 
 MAX_FILE_BYTES = 50 << 20  # of an upload by a bot
@@ -80,15 +81,6 @@ def clean_file_name(name: str, media_type: str = "") -> str:
     return f"{stem[: MAX_NAME_CHARS - len(suffix) - 1]}.{suffix}"
 
 
-def format_size(size: int) -> str:
-    """A number of bytes as people read it, such as `48 KB`."""
-    if size < 1024:
-        return f"{size} B"
-    if size < 1 << 20:
-        return f"{round(size / 1024)} KB"
-    return f"{size / (1 << 20):.1f} MB".replace(".0 MB", " MB")
-
-
 def plan_file_parts(files: Sequence[OutgoingFile], translate: Translator) -> list[FilePart]:
     """The messages that bring these files: photos first, then documents, then what cannot be sent."""
     parts: list[FilePart] = []
@@ -98,9 +90,10 @@ def plan_file_parts(files: Sequence[OutgoingFile], translate: Translator) -> lis
     for file in files:
         if file.kind == "too_large":
             line = translate(
-                "I couldn't send {name}: it has {size}, and Telegram takes files of up to 50 MB.",
+                "I couldn't send {name}: it has {size}, and Telegram takes files of up to {limit}.",
                 name=file.name,
-                size=format_size(file.size),
+                size=format_size(translate, file.size),
+                limit=format_size(translate, MAX_FILE_BYTES),
             )
             parts.append((Part(line, silent=True), ()))
     return parts

@@ -38,6 +38,7 @@ from bot.telegram.incoming.user_message import (
     compose_user_messages,
     explain_refusal,
 )
+from bot.translations.formats import format_ago
 from bot.translations.translator import Translator
 from bot.turns import TurnHandle, TurnRequest
 
@@ -234,23 +235,6 @@ def _should_quote(updates: Sequence[ParsedUpdate], now: float) -> bool:
 
 def format_late_preface(translate: Translator, seconds: float) -> str:
     """Format what stands before an answer to something written long ago."""
-    hours = seconds / 3600
-    if hours < 2:
-        text = translate.plural(
-            "(You wrote this {count} minute ago, while I was away.)",
-            "(You wrote this {count} minutes ago, while I was away.)",
-            round(seconds / 60),
-        )
-    elif hours < 48:
-        text = translate.plural(
-            "(You wrote this {count} hour ago, while I was away.)",
-            "(You wrote this {count} hours ago, while I was away.)",
-            round(hours),
-        )
-    else:
-        text = translate.plural(
-            "(You wrote this {count} day ago, while I was away.)",
-            "(You wrote this {count} days ago, while I was away.)",
-            round(hours / 24),
-        )
+    ago = format_ago(translate, seconds)
+    text = translate("(You wrote this {ago}, while I was away.)", ago=ago)
     return f"{text}\n\n"

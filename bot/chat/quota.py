@@ -28,6 +28,7 @@ from bot.db.people.people import RoleOrBlocked
 from bot.db.queues import admin_notices, inbox, outbox
 from bot.db.transaction import Transaction
 from bot.domain import Lane, Message, Part
+from bot.translations.formats import format_share, format_span
 from bot.translations.translator import Translator, translatable
 from bot.turns import RequestCompleter, TurnHandle, TurnRequest, build_user_messages
 from bot.usage.report import start_of_day
@@ -84,9 +85,9 @@ class QuotaUsage:
         hours, minutes = divmod(total_minutes, 60)
         spans = []
         if hours:
-            spans.append(translate("{count} h", count=hours))
+            spans.append(format_span(translate, hours * 3600, "hour"))
         if minutes:
-            spans.append(translate("{count} min", count=minutes))
+            spans.append(format_span(translate, minutes * 60, "minute"))
         return translate(
             "It renews at {time} (in {span}).", time=f"{self.resets_at:%H:%M}", span=" ".join(spans)
         )
@@ -310,10 +311,10 @@ class QuotaGate:
 
 def format_used_share(translate: Translator, usage: QuotaUsage, *, in_group: bool = False) -> str:
     """Format which share of the day's allowance is used, as a sentence."""
-    text = translatable("You've used about {percent}% of today's allowance.")
+    text = translatable("You've used about {share} of today's allowance.")
     if in_group:
-        text = translatable("This group has used about {percent}% of today's allowance.")
-    return translate(text, percent=usage.percent)
+        text = translatable("This group has used about {share} of today's allowance.")
+    return translate(text, share=format_share(translate, usage.percent / 100))
 
 
 def _list_holders(person: int, lane: Lane) -> tuple[int, ...]:

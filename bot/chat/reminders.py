@@ -16,10 +16,11 @@ from bot.db.queues.item_bodies import QueuedTexts, ReminderWish
 from bot.db.transaction import Transaction
 from bot.domain import Button, InboxItem, Lane, Part
 from bot.jobs.snooze import build_snooze_buttons
-from bot.jobs.times.formatting import format_duration, format_time
+from bot.jobs.times.formatting import format_time
 from bot.jobs.times.next_run import LATE_SECONDS
 from bot.jobs.times.zones import UnclearTime
 from bot.jobs.user_jobs import ZONE_NEEDED, JobOwner, UserJobs, ZoneUnknown
+from bot.translations.formats import format_ago
 from bot.translations.translator import Translator, translatable
 
 ZONE_QUESTION = translatable(
@@ -126,12 +127,10 @@ def format_lateness(
     if late_seconds <= LATE_SECONDS:
         return ""
     time_due = format_time(translate, due_at, zone)
-    duration = format_duration(translate, late_seconds)
-    note = translate("This was due {time}, {duration} ago.", time=time_due, duration=duration)
+    ago = format_ago(translate, late_seconds)
+    note = translate("This was due {time}, {ago}.", time=time_due, ago=ago)
     if queued.late:
-        note = translate(
-            "This was due {time}, {duration} ago, while I was away.", time=time_due, duration=duration
-        )
+        note = translate("This was due {time}, {ago}, while I was away.", time=time_due, ago=ago)
     if queued.left_out:
         note += " " + translate("I missed earlier times too and won't make them up.")
     return f"\n\n({note})"

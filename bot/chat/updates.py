@@ -43,7 +43,9 @@ from bot.domain import InboxItem, Lane
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.envelope import find_question_key
 from bot.telegram.incoming.update import ParsedUpdate, ReadMessage
+from bot.translations.formats import load_data
 from bot.translations.translator import find_language
+from tools.threads import run_in_thread
 
 log = logging.getLogger(__name__)
 
@@ -136,6 +138,7 @@ class UpdateRunner:
 
     async def _act(self, updates: Sequence[ParsedUpdate], role: RoleOrBlocked | None) -> None:
         first = updates[0]
+        await run_in_thread(load_data)  # what most commands write has a number or a date
         action, args = self._choose_action(first, role, sees_all=await self._find_sight(first))
         moderates = await self._moderates(first, role)
         goes_on = await self._actions.run(updates, role, action, args, moderates=moderates)

@@ -22,6 +22,7 @@ from bot.domain import Button, Lane, Part
 from bot.jobs.times import formatting, rrules
 from bot.jobs.times.rrules import RecurrenceRule
 from bot.jobs.times.zones import UnclearTime
+from bot.translations.formats import load_data
 from bot.translations.translator import ENGLISH, Translator, translatable
 from tools.threads import run_in_thread
 
@@ -230,6 +231,7 @@ def _parse_line(
     # Compiling its patterns takes time, and most gateways start without a word for a time.
     from bot.jobs.times import parser
 
+    load_data()
     return parser.parse_line(line, zone, now, min_interval_seconds, language)
 
 
@@ -238,6 +240,7 @@ def _parse_when(
 ) -> "tuple[ParsedSchedule, str]":
     from bot.jobs.times import parser
 
+    load_data()
     return parser.parse_when(text, zone, now, min_interval_seconds, language), ""
 
 

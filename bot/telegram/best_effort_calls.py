@@ -20,7 +20,7 @@ from telegram.error import TelegramError
 
 from bot.domain import Lane, Part
 from bot.telegram.client import TelegramClient
-from bot.translations.translator import ENGLISH, LANGUAGES
+from bot.translations.translator import ENGLISH, LANGUAGES, Translatable, Translator
 
 TIMEOUT_SECONDS = 5.0
 MAX_DELETE_ATTEMPTS = 3  # a message to be deleted may hold a secret
@@ -45,6 +45,7 @@ class BestEffortCalls:
         build_group_menu: BuildGroupMenu,
         list_admins: Callable[[], Iterable[int]],
         *,
+        get_translator: Callable[[int], Translator] = lambda _: ENGLISH,
         timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
         self._bot = bot
@@ -52,6 +53,7 @@ class BestEffortCalls:
         self._build_menu = build_menu
         self._build_group_menu = build_group_menu
         self._list_admins = list_admins
+        self._get_translator = get_translator
         self._timeout_seconds = timeout_seconds
 
     async def answer_callback_query(self, query_id: str, toast: str = "") -> None:
@@ -81,10 +83,11 @@ class BestEffortCalls:
         """Leave a group; False: the bot may still be in it."""
         return await self._attempt("leave", self._bot.leave_chat(chat))
 
-    async def alert_admins(self, text: str) -> None:
+    async def alert_admins(self, text: Translatable) -> None:
         """Notify admins without the database, which may be what is failing."""
         for admin in self._list_admins():
-            await self._attempt("alarm", self._bot.send_message(admin, text))
+            message = text(self._get_translator(admin))
+            await self._attempt("alarm", self._bot.send_message(admin, message))
 
     async def set_menus(self, admins: Mapping[int, str]) -> None:
         """Set the menus of members and of groups, by Telegram's language, and that of each admin.

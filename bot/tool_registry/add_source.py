@@ -17,6 +17,7 @@ from bot.errors import ChangeRefused
 from bot.tool_registry.admin_actions import AdminAction, to_audit_record
 from bot.tool_registry.previews import PreviewedTool, SourcePreview
 from bot.tool_registry.service_access import read_access
+from bot.translations.formats import format_series
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,7 @@ def _select_names(
         raise ChangeRefused(
             "No tool called {name} is offered. There are: {names}.",
             name=unknown[0][:60],
-            names=", ".join(sorted(names))[:400],
+            names=lambda translate: format_series(translate, sorted(names))[:400],
         )
     return names if selected_names is None else selected_names
 

@@ -19,6 +19,7 @@ from bot.tool_registry.assembly import RegistryState
 from bot.tool_registry.loader import RegistryRows, ToolSettings
 from bot.tool_registry.secrets import SecretBox
 from bot.tool_registry.sources import SIGN_IN
+from bot.translations.formats import format_series
 from bot.translations.translator import DeferredText, Translatable, Translator, defer
 
 MAX_NAMED_TOOLS = 10  # tools of one source that a notice names, and lines of a list
@@ -68,7 +69,7 @@ def shorten_list(translate: Translator, lines: list[str]) -> list[str]:
 
 def _format_pending(source_name: str, pending_rows: list[StoredTool], translate: Translator) -> str:
     shown = pending_rows[:MAX_NAMED_TOOLS]
-    names = ", ".join(f"{row.name} ({_describe_reason(translate, row)})" for row in shown)
+    names = format_series(translate, (f"{row.name} ({_describe_reason(translate, row)})" for row in shown))
     unnamed = len(pending_rows) - MAX_NAMED_TOOLS
     if unnamed > 0:
         names = translate("{names} and {count} more", names=names, count=unnamed)

@@ -22,6 +22,7 @@ from bot.tool_registry.service_access import (
     update_access,
     write_access,
 )
+from bot.translations.formats import format_series
 from tools.base import Tool, definition_of, hash_tool
 from tools.threads import run_in_thread
 
@@ -154,7 +155,7 @@ def check_fixed_names(source: Source, names: Mapping[str, str]) -> None:
             "No tool of {source} has an argument {name}; they have: {names}.",
             source=source.name,
             name=unknown[0][:60],
-            names=", ".join(sorted(known))[:300] or "–",
+            names=lambda translate: format_series(translate, sorted(known))[:300] or "–",
         )
 
 

@@ -14,10 +14,11 @@ from bot.db.tools.call_log import ToolCallRecord
 from bot.db.tools.sources import Source, SourceKind
 from bot.tool_registry.add_source import AddSourceResult
 from bot.tool_registry.admin_actions import PendingChange
-from bot.tool_registry.grants import EVERYONE, Grantee, list_grantees
+from bot.tool_registry.grants import Grantee, describe_grantee, list_grantees
 from bot.tool_registry.secret_scanner import mask_secrets
 from bot.tool_registry.source_actions import ChangedTools, PendingSource
 from bot.tool_registry.tool_info import ToolInfo, derive_told_schema
+from bot.translations.formats import format_number, format_series, format_unit
 from bot.translations.translator import Translator, translatable
 from bot.usage.plain_text import escape_for_terminal
 from bot.usage.refusals import describe_tool_outcome
@@ -91,18 +92,15 @@ def format_tool_line(translate: Translator, info: ToolInfo, lookup_name: NameLoo
 
 def format_grantees(translate: Translator, info: ToolInfo, lookup_name: NameLookup = str) -> str:
     """Format who may use a tool."""
-    return ", ".join(format_grantee(translate, grantee, lookup_name) for grantee in list_grantees(info))
+    names = (format_grantee(translate, grantee, lookup_name) for grantee in list_grantees(info))
+    return format_series(translate, names)
 
 
 def format_grantee(translate: Translator, grantee: Grantee, lookup_name: NameLookup = str) -> str:
     """Format who a grant is for."""
     if grantee.kind == "person":
         return lookup_name(grantee.number)
-    if grantee.kind == "chat":
-        return translate("chat {number}", number=grantee.supergroup or grantee.number)
-    if grantee == EVERYONE:
-        return translate("everyone")
-    return translate("admins")
+    return describe_grantee(translate, grantee)
 
 
 def format_rule(translate: Translator, rule: Rule) -> str:
@@ -185,7 +183,7 @@ def format_tool(
         name = escape_for_terminal(info.source.name)
         address = escape_for_terminal(info.source.address)
         kind = translate(SOURCE_KINDS[info.source.kind])
-        yield translate("From: {source}", source=f"{name}, {kind}, {address}")
+        yield translate("From: {source}", source=format_series(translate, (name, kind, address)))
     if info.source is not None and info.source.is_trusted:
         yield translate("Results: {trust}", trust=format_trust(translate, info.source))
     yield translate("May use it: {people}", people=format_grantees(translate, info, lookup_name))
@@ -233,7 +231,7 @@ def format_grant_hint(translate: Translator, infos: Iterable[ToolInfo]) -> str:
     hint = f" {translate(NEW_CONVERSATION_HINT)}"
     if not shared:
         return hint
-    warning = translate(SHARED_WARNING, names=", ".join(sorted(shared)))
+    warning = translate(SHARED_WARNING, names=format_series(translate, sorted(shared)))
     return f"{hint} {warning}"
 
 
@@ -246,7 +244,7 @@ def format_changed_tools(
         effects.setdefault(format_effect(info), []).append(info.name)
     lines = []
     for effect, names in effects.items():
-        subject = ", ".join(names)
+        subject = format_series(translate, names)
         if len(names) > MAX_LISTED_TOOLS:
             count = len(names)
             subject = translate.plural(
@@ -291,10 +289,12 @@ def format_call(translate: Translator, call: ToolCallRecord, lookup_name: NameLo
     began_at = NO_VALUE if call.began_at is None else format_utc(call.began_at)
     duration = NO_VALUE
     if call.began_at is not None and call.ended_at is not None:
-        duration = f"{1000 * (call.ended_at - call.began_at):,.0f} ms"
+        duration = format_unit(
+            translate, round(1000 * (call.ended_at - call.began_at)), "duration-millisecond"
+        )
     size = NO_VALUE
     if call.size is not None:
-        size = translate("{count} characters", count=f"{call.size:,}")
+        size = translate("{count} characters", count=format_number(translate, call.size))
     arguments = escape_for_terminal(mask_secrets(call.arguments))
     if len(arguments) > MAX_ARGUMENT_CHARS:
         arguments = f"{arguments[:MAX_ARGUMENT_CHARS]}…"
@@ -303,7 +303,7 @@ def format_call(translate: Translator, call: ToolCallRecord, lookup_name: NameLo
         translate(
             "{name} in {chat}, turn {turn}", name=lookup_name(call.person), chat=call.lane, turn=call.turn
         ),
-        describe_tool_outcome(call.outcome or call.state, call.refusal),
+        describe_tool_outcome(call.outcome or call.state, call.refusal, translate),
         duration,
         size,
     ]
@@ -322,11 +322,11 @@ def format_no_calls(translate: Translator, tool_name: str | None) -> str:
 def _format_answer(translate: Translator, call: ToolCallRecord, lookup_name: NameLookup) -> str:
     if call.answer is None:
         return translate("open")
-    text = call.answer
+    text = translate(call.answer)
     if call.answered_by is not None:
         text = translate("{answer} by {name}", answer=text, name=lookup_name(call.answered_by))
     if call.asked_at is not None and call.answered_at is not None:
-        seconds = f"{call.answered_at - call.asked_at:,.0f}"
+        seconds = format_number(translate, call.answered_at - call.asked_at)
         text = translate("{answer} after {seconds} s", answer=text, seconds=seconds)
     return text
 
@@ -334,11 +334,12 @@ def _format_answer(translate: Translator, call: ToolCallRecord, lookup_name: Nam
 def format_add_result(translate: Translator, result: AddSourceResult) -> Iterator[str]:
     """Yield what was added, and what to do about it."""
     if result.ready_names:
+        names = format_series(translate, result.ready_names)
         yield translate.plural(
             "Added, for admins until it is granted: {names}. {count} token of a prompt, estimated.",
             "Added, for admins until it is granted: {names}. {count} tokens of a prompt, estimated.",
             result.prompt_tokens,
-            names=", ".join(result.ready_names),
+            names=names,
         )
     for name, flags in result.suspended:
         yield translate(

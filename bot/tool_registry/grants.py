@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from bot.db.people import groups, people
 from bot.db.tools import grants as grant_rows
@@ -16,7 +17,7 @@ from bot.db.transaction import Transaction
 from bot.errors import ChangeRefused
 from bot.tool_registry.admin_actions import AdminAction
 from bot.tool_registry.tool_info import ToolInfo, load_tool_info
-from bot.translations.translator import defer, translatable
+from bot.translations.translator import Translator, defer, translatable
 from tools.base import Tool, hash_tool
 
 GRANTEE_HELP = translatable("everyone, admins, @name or the number of a person, or chat and its number")
@@ -84,6 +85,15 @@ def list_grantees(info: ToolInfo) -> tuple[Grantee, ...]:
     return (ADMINS, *sorted(valid - {ADMINS}, key=str))
 
 
+def describe_grantee(translate: Translator, grantee: Grantee) -> str:
+    """Name who a grant is for; a person by number."""
+    if grantee.kind == "person":
+        return translate("person {number}", number=grantee.number)
+    if grantee.kind == "chat":
+        return translate("chat {number}", number=grantee.supergroup or grantee.number)
+    return translate(grantee.kind)
+
+
 async def resolve_grantee(tx: Transaction, text: str, current_chat: int | None = None) -> Grantee:
     """Return the grantee an admin's text means; `current_chat` is the one that `chat` alone means.
 
@@ -133,7 +143,11 @@ async def revoke_grant(action: AdminAction, name: str, grantee: Grantee) -> Tool
     if grantee not in grantees:
         if EVERYONE in grantees:
             raise ChangeRefused("Everyone may use {name}; take that back first.", name=name)
-        raise ChangeRefused("{name} is not granted to {grantee}.", name=name, grantee=grantee)
+        raise ChangeRefused(
+            "{name} is not granted to {grantee}.",
+            name=name,
+            grantee=partial(describe_grantee, grantee=grantee),
+        )
     await grant_rows.revoke(action.tx, name, grantee.kind, grantee.number)
     if before.source is None:
         await _store_grant(action, before, ADMINS)  # without a row it would be everyone's

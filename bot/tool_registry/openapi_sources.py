@@ -9,6 +9,7 @@ the words that a list in a chat was narrowed to.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -32,6 +33,7 @@ from bot.tool_registry.service_access import (
     read_access,
     write_access,
 )
+from bot.translations.formats import format_series
 from tools.schemas.signature import ToolDefinitionError
 from tools.threads import run_in_thread
 
@@ -118,7 +120,9 @@ def _resolve_operation(source: Source, operations: Mapping[str, DocumentOperatio
     if not similar:
         raise ChangeRefused("The document has no operation {name}.", name=shown_name)
     raise ChangeRefused(
-        "The document has no operation {name}. Similar: {names}.", name=shown_name, names=", ".join(similar)
+        "The document has no operation {name}. Similar: {names}.",
+        name=shown_name,
+        names=partial(format_series, words=similar),
     )
 
 
@@ -217,7 +221,7 @@ async def fetch_and_preview_operations(
         raise ChangeRefused(
             "{source} would be asked at {hosts}, which nobody has confirmed yet.",
             source=source.name,
-            hosts=", ".join(hosts),
+            hosts=partial(format_series, words=hosts),
         )
     document = await _fetch_document(source, secrets, private_hosts)
     return await preview_operations(source, document, operations, private_hosts)

@@ -12,6 +12,7 @@ from bot.tool_registry.program_homes import find_home, is_own_home
 from bot.tool_registry.service_access import list_access_lines, read_access
 from bot.tool_registry.time_limits import format_time_limits, read_time_limits
 from bot.tool_registry.tool_info import BuiltinTools, ToolInfo, load_tool_infos
+from bot.translations.formats import format_series
 from bot.translations.translator import Translator, translatable
 from bot.usage.plain_text import escape_for_terminal
 from bot.usage.report import format_utc
@@ -50,7 +51,7 @@ def format_source(translate: Translator, info: SourceInfo) -> Iterator[str]:
     else:
         yield translate("Added: {time}, by {name}", time=added_at, name=source.added_by)
     for label, names in _collect_names(source.options).items():
-        yield f"{translate(label)}: {', '.join(map(escape_for_terminal, names))}"
+        yield f"{translate(label)}: {format_series(translate, map(escape_for_terminal, names))}"
     if source.kind != "file":
         yield translate("Time: {limits}", limits=format_time_limits(translate, source))
     if source.is_trusted:

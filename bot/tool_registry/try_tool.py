@@ -21,7 +21,9 @@ from bot.domain import Lane, ToolCall, ToolResult
 from bot.errors import ChangeRefused
 from bot.tool_registry.secret_scanner import mask_secrets, mask_words
 from bot.tool_registry.toolbox import Toolbox
+from bot.translations.formats import format_number
 from bot.translations.translator import Translator, defer, translatable
+from bot.usage.refusals import describe_tool_outcome
 from tools.base import Passage, Tool, ToolContext, ToolError
 from tools.results import to_found
 
@@ -118,15 +120,14 @@ async def _find_time() -> datetime:
 def format_trial_result(translate: Translator, trial_result: TrialResult) -> list[str]:
     """Format call, time, size and result, a line each; the result is a stranger's text."""
     result = trial_result.result
-    milliseconds = 1000 * trial_result.seconds
     lines = [
         f"{trial_result.name} {trial_result.arguments}",
         translate(
             "{outcome} after {milliseconds} ms, {count} characters, about {tokens} tokens:",
-            outcome=result.outcome,
-            milliseconds=f"{milliseconds:,.0f}",
-            count=f"{trial_result.size:,}",
-            tokens=_estimate_tokens(trial_result.size),
+            outcome=describe_tool_outcome(result.outcome, None, translate),
+            milliseconds=format_number(translate, 1000 * trial_result.seconds),
+            count=format_number(translate, trial_result.size),
+            tokens=_estimate_tokens(translate, trial_result.size),
         ),
     ]
     if trial_result.unreduced_size is not None:
@@ -134,8 +135,8 @@ def format_trial_result(translate: Translator, trial_result: TrialResult) -> lis
             1,
             translate(
                 "Before its reduction: {count} characters, about {tokens} tokens.",
-                count=f"{trial_result.unreduced_size:,}",
-                tokens=_estimate_tokens(trial_result.unreduced_size),
+                count=format_number(translate, trial_result.unreduced_size),
+                tokens=_estimate_tokens(translate, trial_result.unreduced_size),
             ),
         )
     return [
@@ -145,8 +146,8 @@ def format_trial_result(translate: Translator, trial_result: TrialResult) -> lis
     ]
 
 
-def _estimate_tokens(size: int) -> str:
-    return f"{size // history.BYTES_PER_TOKEN:,}"
+def _estimate_tokens(translate: Translator, size: int) -> str:
+    return format_number(translate, size // history.BYTES_PER_TOKEN)
 
 
 async def record_trial(tx: Transaction, actor: Actor, trial_result: TrialResult, *, now: float) -> None:

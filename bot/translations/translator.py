@@ -116,3 +116,8 @@ def match_language(code: str | None) -> str:
 def translatable(text: str) -> str:
     """Mark a text for the catalogues where it stands in a table, and is translated later."""
     return text
+
+
+def translatables(*texts: str) -> tuple[str, ...]:
+    """Mark the texts of a table."""
+    return texts

@@ -18,6 +18,7 @@ from bot.db.tools import approvals as approval_rows
 from bot.db.tools.approvals import NewApprovalQuestion
 from bot.db.transaction import Transaction
 from bot.domain import Lane, Part
+from bot.translations.formats import format_series
 from bot.translations.translator import ENGLISH, Translator, translatable
 from tools.base import CallPreview, Tool, hash_tool
 
@@ -124,7 +125,9 @@ def _format_reason(translate: Translator, pending: PendingCall) -> str:
     sentences = [translate(requirement.reason)]
     if is_for_admins and requirement.origins:
         origins = [name or translate("a message, file or image") for name in sorted(requirement.origins)]
-        sentences = [translate(ASKED_AFTER_TEXT_THERE, origins=", ".join(origins[:MAX_ORIGINS]))]
+        sentences = [
+            translate(ASKED_AFTER_TEXT_THERE, origins=format_series(translate, origins[:MAX_ORIGINS]))
+        ]
     if requirement.new_host:
         sentences.append(translate(NEW_ADDRESS, host=requirement.new_host))
     match = _TARGET.match(pending.tool.address)
@@ -134,6 +137,8 @@ def _format_reason(translate: Translator, pending: PendingCall) -> str:
             target += match["path"] or ""
         sentences.append(translate("It goes to {target}.", target=target))
     if pending.tool.fixed:
-        pairs = ", ".join(f"{name} {text}" for name, text in sorted(pending.tool.fixed.items()))
+        pairs = format_series(
+            translate, (f"{name} {text}" for name, text in sorted(pending.tool.fixed.items()))
+        )
         sentences.append(translate("It always has {values}.", values=pairs))
     return " ".join(sentences)

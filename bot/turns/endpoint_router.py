@@ -15,6 +15,7 @@ from bot.db.queues import outbox
 from bot.db.retry import retry_until_available
 from bot.db.transaction import Transaction
 from bot.domain import EndpointRole, Lane, Message, ModelRequest
+from bot.translations.formats import format_series
 from bot.translations.translator import Translator, translatable
 from bot.turns.endpoints import CONTENT_NAMES, ModelEndpoint, build_consent_question, choose_endpoint
 from bot.turns.model_caller import FailoverDecision, FailoverPolicy, ModelCaller, strip_images
@@ -165,7 +166,7 @@ class EndpointRouter:
         left_out = [kind for kind in CONTENT_KINDS if kind in self._left_out_kinds]
         if not left_out:
             return translate("— written by {model}", model=name)
-        kinds = ", ".join(translate(CONTENT_NAMES[kind]) for kind in left_out)
+        kinds = format_series(translate, (translate(CONTENT_NAMES[kind]) for kind in left_out))
         return translate("— written by {model}, without: {kinds}", model=name, kinds=kinds)
 
     @property

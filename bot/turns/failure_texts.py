@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from bot.errors import EndpointAway, PromptTooLong
+from bot.translations.formats import format_number
 from bot.translations.translator import Translator, translatable
 from bot.turns.turn_request import TurnRequest
 
@@ -34,7 +35,8 @@ def describe_failure(error: object, request: TurnRequest, translate: Translator)
     text, ending = _describe_error(error, char_count)
     if request.lane.is_guest:  # the commands that those texts name are for private chats
         text = GUEST_ANSWER_LOST
-    return TurnFailure(text.format(count=char_count), translate(text, count=char_count), ending)
+    shown_count = format_number(translate, char_count)
+    return TurnFailure(text.format(count=char_count), translate(text, count=shown_count), ending)
 
 
 def _describe_error(error: object, char_count: int) -> tuple[str, str]:

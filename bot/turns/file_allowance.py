@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bot.agent.sanitize import to_sendable
-from bot.attachments.outgoing_files import format_size, prepare_file
+from bot.attachments.outgoing_files import prepare_file
 from bot.domain import OutgoingFile
 from tools.base import File
 
@@ -29,7 +29,7 @@ class FileAllowance:
         lines = []
         for file in files[:MAX_TURN_FILES]:
             prepared = prepare_file(file.name, file.data, to_sendable(file.caption), file.media_type)
-            described = f"{prepared.name}, {format_size(prepared.size)}"
+            described = f"{prepared.name}, {describe_size(prepared.size)}"
             refusal = self._find_refusal(prepared)
             if refusal is not None:
                 lines.append(f"not sent: {described} ({refusal})")
@@ -47,12 +47,21 @@ class FileAllowance:
         if self.count == MAX_TURN_FILES:
             return f"an answer brings at most {MAX_TURN_FILES} files"
         if self._bytes + _count_bytes(file) > MAX_TURN_BYTES:
-            return f"the files of an answer have at most {format_size(MAX_TURN_BYTES)}"
+            return f"the files of an answer have at most {describe_size(MAX_TURN_BYTES)}"
         return None
 
     def _spend(self, file: OutgoingFile) -> None:
         self.count += 1
         self._bytes += _count_bytes(file)
+
+
+def describe_size(size: int) -> str:
+    """A number of bytes as the model reads it, such as `48 KB`."""
+    if size < 1024:
+        return f"{size} B"
+    if size < 1 << 20:
+        return f"{round(size / 1024)} KB"
+    return f"{size / (1 << 20):.1f} MB".replace(".0 MB", " MB")
 
 
 def _describe(file: OutgoingFile, described: str) -> str:

@@ -3,6 +3,7 @@
 Unknown is called unknown, and never 0; a sum with gaps is "at least".
 """
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from bot.translations.translator import translatable
@@ -18,18 +19,23 @@ def get_known(value: Number, known: int, total: int) -> Number | None:
     return None if total and not known else value
 
 
-def format_count(count: float | None, *, is_complete: bool = True) -> str:
-    """A count with separators; one that is not complete is a lower bound."""
+def format_count(
+    count: float | None, *, is_complete: bool = True, write: Callable[[float], str] = "{:,}".format
+) -> str:
+    """A count as `write` writes it; one that is not complete is a lower bound."""
     if count is None:
         return UNKNOWN
     if is_complete:
-        return f"{count:,}"
-    return f"≥ {count:,}"
+        return write(count)
+    return f"≥ {write(count)}"
 
 
-def format_at_least(number: int, known: int, total: int, *, partial: int = 0) -> str:
+def format_at_least(
+    number: int, known: int, total: int, *, partial: int = 0, write: Callable[[float], str] = "{:,}".format
+) -> str:
     """A sum over the `known` of `total` calls, `partial` of which were cut before their end."""
-    return format_count(get_known(number, known, total), is_complete=known == total and not partial)
+    is_complete = known == total and not partial
+    return format_count(get_known(number, known, total), is_complete=is_complete, write=write)
 
 
 def format_canvases(count: int | None, prefix: str) -> str:

@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 
 from bot.canvases import CANVAS_TOKENS
 from bot.db.engine import Database
@@ -18,6 +19,7 @@ from bot.domain import NotifyAdmins
 from bot.errors import StoreUnavailable
 from bot.llm import server_api
 from bot.llm.server_api import ServerCounters
+from bot.translations.formats import format_number
 from bot.translations.translator import ENGLISH, Translatable, defer
 
 READ_INTERVAL_SECONDS = 600.0  # seconds between two readings
@@ -286,7 +288,7 @@ def build_gap_notice(
         threshold *= 10
     if not abs(reported_total) < threshold <= abs(total):
         return None
-    tokens = f"{threshold:,}"
+    tokens = partial(format_number, number=threshold)
     if total > 0:
         return defer(
             "The model server has counted at least {tokens} tokens more than I have. Last time: {reason}. "

@@ -1,6 +1,8 @@
-"""Why tool calls were not run, in words of reports and of the admins' page. Pure."""
+"""Why tool calls were not run, in words of reports, of the admins' page and of chats. Pure."""
 
 from collections.abc import Mapping
+
+from bot.translations.translator import ENGLISH, Translator
 
 REFUSAL_LABELS: Mapping[str | None, str] = {
     "arguments": "bad arguments",
@@ -31,11 +33,11 @@ def sort_refusals(counts: Mapping[str | None, int]) -> list[tuple[str | None, in
     return sorted(counts.items(), key=lambda item: (-item[1], item[0] or ""))
 
 
-def describe_tool_outcome(outcome: str, refusal: str | None) -> str:
+def describe_tool_outcome(outcome: str, refusal: str | None, translate: Translator = ENGLISH) -> str:
     """How a tool call ended; of a refused one why it was not run."""
     if outcome != "refused":
-        return outcome
-    return f"refused: {describe_refusal(refusal)}"
+        return translate(outcome)
+    return translate("refused: {reason}", reason=translate(describe_refusal(refusal)))
 
 
 def describe_refusal(reason: str | None) -> str:

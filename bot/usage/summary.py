@@ -6,12 +6,13 @@ Unknown is called unknown, and a sum with gaps "at least". No rate is shown with
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
+from functools import partial
 from typing import Literal
 
 from bot.db.usage.usage_sums import CallSums, Scope
-from bot.translations.dates import format_date, format_weekday
+from bot.translations.formats import format_date, format_number, format_share
 from bot.translations.translator import Translator
-from bot.usage.figures import format_at_least, format_share
+from bot.usage.figures import UNKNOWN, format_at_least
 from bot.usage.report import Percentiles, ReportGroup, UsageReport
 
 SummaryFrequency = Literal["daily", "weekly"]
@@ -37,7 +38,7 @@ class SummaryPeriod:
     def format_name(self, translate: Translator) -> str:
         """Format it, such as `Thu 19 Nov 2026`."""
         if self.days == 1:
-            return format_weekday(translate, self.first_day)
+            return format_date(translate, self.first_day, "yMMMEd")
         last_day = _add_days(self.first_day, self.days - 1)
         return translate(
             "{first_day} to {last_day}",
@@ -81,9 +82,10 @@ def _render_lines(
     report_by_user: UsageReport,
     previous_report: UsageReport,
 ) -> Iterator[str]:
+    write = partial(format_number, translate)
     total = report.total
     calls = total.calls
-    turns = period.compare(translate, f"{_count_turns(report):,}", f"{_count_turns(previous_report):,}")
+    turns = period.compare(translate, write(_count_turns(report)), write(_count_turns(previous_report)))
     yield translate("Turns: {turns}", turns=turns)
     yield translate("People: {count}", count=len(_active_users(report_by_user)))
     if calls is None:
@@ -94,23 +96,25 @@ def _render_lines(
     yield translate("Canvases, estimated: {canvases}", canvases=canvases)
     yield translate(
         "Tokens in: {tokens}, cached {cached}",
-        tokens=translate(format_at_least(calls.input, calls.input_known, calls.calls)),
-        cached=translate(format_share(calls.cached, calls.cached_of)),
+        tokens=translate(format_at_least(calls.input, calls.input_known, calls.calls, write=write)),
+        cached=_format_cached(translate, calls),
     )
-    output = format_at_least(calls.output, calls.output_known, calls.calls, partial=calls.partial)
+    output = format_at_least(
+        calls.output, calls.output_known, calls.calls, partial=calls.partial, write=write
+    )
     yield translate("Tokens out: {tokens}", tokens=translate(output))
     yield from _render_times(translate, total.percentiles.get("whole"), total.percentiles.get("seat_wait"))
     yield translate(
         "Model calls: {calls}, failed {failed}, stopped {stopped}",
-        calls=f"{calls.calls:,}",
-        failed=f"{calls.failed:,}",
-        stopped=f"{calls.cancelled:,}",
+        calls=write(calls.calls),
+        failed=write(calls.failed),
+        stopped=write(calls.cancelled),
     )
     if total.tools and total.tools.calls:
         yield translate(
             "Tool calls: {calls}, failed {failed}",
-            calls=f"{total.tools.calls:,}",
-            failed=f"{total.tools.failed:,}",
+            calls=write(total.tools.calls),
+            failed=write(total.tools.failed),
         )
 
 
@@ -120,15 +124,16 @@ def _render_times(
     if answer_seconds is not None:
         yield translate(
             "Answers: half within {half} s, 95 of 100 within {most} s",
-            half=f"{answer_seconds.p50:,.1f}",
-            most=f"{answer_seconds.p95:,.1f}",
+            half=format_number(translate, answer_seconds.p50, decimals=1),
+            most=format_number(translate, answer_seconds.p95, decimals=1),
         )
     if seat_wait_seconds is not None:
+        half = format_number(translate, seat_wait_seconds.p50, decimals=1)
         yield translate.plural(
             "Waited for the model: {count} turn, {half} s",
             "Waited for the model: {count} turns, half of them under {half} s",
             seat_wait_seconds.count,
-            half=f"{seat_wait_seconds.p50:,.1f}",
+            half=half,
         )
 
 
@@ -149,8 +154,20 @@ def _count_turns(report: UsageReport) -> int:
 def _format_canvases(translate: Translator, calls: CallSums | None) -> str:
     if calls is None:
         return "0"
-    canvases = format_at_least(calls.canvases, calls.canvases_known, calls.costing, partial=calls.partial)
+    canvases = format_at_least(
+        calls.canvases,
+        calls.canvases_known,
+        calls.costing,
+        partial=calls.partial,
+        write=partial(format_number, translate),
+    )
     return translate(canvases)
+
+
+def _format_cached(translate: Translator, calls: CallSums) -> str:
+    if not calls.cached_of:
+        return translate(UNKNOWN)
+    return format_share(translate, calls.cached / calls.cached_of)
 
 
 def _add_days(day: datetime, days: int) -> datetime:

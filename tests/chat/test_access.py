@@ -91,7 +91,7 @@ async def test_admins_get_a_card_about_a_stranger_once_and_find_them_in_people(h
     assert cards[0].buttons == {"Give access": "stranger:add:77", "Block": "stranger:block:77"}
     harness.now += 300
     (listed,) = await harness.send_text("/people", person=ADMIN)
-    assert f"P77 · 77 · {code} · 5 min ago" in listed.text
+    assert f"P77 · 77 · {code} · 5 minutes ago" in listed.text
     assert listed.buttons["Give P77 access"] == "people:add:77"
     harness.now += 3600
     again, cards = await ask(harness)

@@ -53,7 +53,7 @@ async def test_think_holds_from_the_next_turn_and_the_details_say_why(tmp_path: 
         summary = await tap_and_wait(gateway, "Back", "Last:")
         assert summary[0].startswith("Last: 1 canvas est., ")
         assert summary[4:6] == ["Thinking, 30 d: 1 of 2 turns", "    1 of 2 canvases est."]
-        assert summary[-1] == "    answered 100 %, without 100 %"
+        assert summary[-1] == "    answered 100%, without 100%"
 
 
 async def test_context_tells_of_the_next_prompt_and_of_the_last(tmp_path: Path):

@@ -28,7 +28,7 @@ async def test_a_question_is_in_words_and_its_time_counts_from_the_message(datab
     schedules = open_schedules(database)
     preview = await schedules.preview({"when": "in 20 minutes", "text": "Kuchen"})
     assert preview.question == "Shall I remind you?"
-    assert preview.details == "Kuchen\nMo, 23. Nov. 2026, 14:20 (Europe/Berlin)"
+    assert preview.details == "Kuchen\nMo., 23. Nov. 2026, 14:20 (Europe/Berlin)"
     added = await schedules.add("in 20 minutes", "Kuchen", task=False)
     assert "Mon 23 Nov 2026, 14:20" in added
     task = await schedules.preview({"when": "every day at 8", "text": "news", "task": True})

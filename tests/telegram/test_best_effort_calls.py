@@ -12,6 +12,7 @@ from bot.domain import Button, Lane, Part
 from bot.sim.telegram.server import BotApi, FloodLimits
 from bot.telegram.best_effort_calls import MAX_DELETE_ATTEMPTS, BestEffortCalls
 from bot.telegram.client import create_bot
+from bot.translations.translator import defer, load_translator
 
 ANN = 7
 
@@ -28,6 +29,7 @@ async def run_telegram(patience: float = 5.0) -> AsyncIterator[tuple[BotApi, Bes
                 registry.build_menu,
                 registry.build_group_menu,
                 lambda: [1, ANN],
+                get_translator=lambda _: load_translator("de"),
                 timeout_seconds=patience,
             ),
         )
@@ -93,8 +95,9 @@ async def test_an_answer_telegram_refuses_is_lost(query: str):
 
 async def test_admins_are_alerted_without_the_database():
     async with run_telegram() as (api, client):
-        await client.alert_admins("The disk is full.")
-        assert [message.text for message in api.chat(ANN).bot_messages] == ["The disk is full."]
+        await client.alert_admins(defer("New messages can be stored again."))
+        [message] = api.chat(ANN).bot_messages
+        assert message.text == "Neue Nachrichten können wieder gespeichert werden."
 
 
 async def test_a_gesture_does_not_wait_for_a_slow_telegram():

@@ -1,28 +1,42 @@
 """Extracts the texts of the gateway, and reads and writes the catalogues of their translations."""
 
+import ast
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
+from typing import get_args
 
 from babel.messages.catalog import Catalog, Message
 from babel.messages.extract import extract_from_dir
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
+from bot.db.tools.approvals import ApprovalAnswer
+from bot.domain import ResultOutcome
 from bot.translations import translator
 from bot.translations.translator import CATALOGUES, DOMAIN, LANGUAGES
+from bot.usage.refusals import REFUSAL_LABELS
 
 ROOT = Path(translator.__file__).parents[2]
 PAGE = ROOT / "bot" / "docs" / "texts.md"
 REFUSALS = ("ChangeRefused", "NeedsConfirming")
+TABLE_KEYWORD = "translatables"  # each of its arguments is a text
 KEYWORDS = {
     **dict.fromkeys(("translate", "_translate", "translatable", "defer", *REFUSALS)),
     "plural": (1, 2),
 }
 ENGLISH_MODULES = ("bench", "check", "cli", "demo", "sim")  # the command line, and what is no part of a chat
 TRANSLATED = tuple(language for language in LANGUAGES if language != "en")
+STORED_TEXTS = {  # what is looked up as it is stored, by the module that does so
+    "bot/tool_registry/formatting.py": (*get_args(ApprovalAnswer), "everyone", "admins"),
+    "bot/usage/refusals.py": (
+        *REFUSAL_LABELS.values(),
+        *(outcome for outcome in get_args(ResultOutcome) if outcome != "refused"),
+        *("wanted", "running", "done"),
+    ),
+}
 HEADER = "# Translations of the gateway's own words.\n"
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)  # the same text makes the same file
 PAGE_HEAD = """# Texts
@@ -46,6 +60,14 @@ def extract_texts() -> Catalog:
     ):
         if Path(file).parts[0] not in ENGLISH_MODULES:
             template.add(text, None, [(f"bot/{file}", 1)])
+    for path in list_modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == TABLE_KEYWORD:
+                for argument in node.args:
+                    template.add(ast.literal_eval(argument), None, [(str(path.relative_to(ROOT)), 1)])
+    for module, texts in STORED_TEXTS.items():
+        for text in texts:
+            template.add(text, None, [(module, 1)])
     return template
 
 

@@ -121,6 +121,8 @@ def test_a_text_that_is_looked_up_is_in_the_catalogues(
     for place, call in calls:
         if call.args and isinstance(call.args[0], ast.Constant):
             assert call.args[0].value in known, place
+        if getattr(call.func, "attr", "") == "plural":  # a look-up among its arguments would make it singular
+            assert tuple(map(ast.literal_eval, call.args[:2])) in texts, place
 
 
 def test_values_come_into_a_text_by_its_placeholders(calls: list[tuple[str, ast.Call]]):

@@ -38,7 +38,7 @@ def test_what_the_model_and_logs_read_has_no_isolates():
 
 
 def test_a_deferred_text_isolates_for_its_reader():
-    text = defer("{name} has been let in by {admin}.", name="דנה", admin=defer("an admin"))
+    text = defer("{name} got access from {admin}.", name="דנה", admin=defer("an admin"))
     assert text(load_translator("pt")) == "um admin liberou o acesso de \u2068דנה\u2069."
 
 

@@ -1,4 +1,7 @@
-"""No text of a chat bypasses the catalogues: words that reach a chat are looked up, or marked to be."""
+"""No text of a chat bypasses the catalogues: words that reach a chat are looked up, or marked to be.
+
+Numbers and lists in them are written by bot.translations.formats.
+"""
 
 import ast
 import re
@@ -12,11 +15,14 @@ SENDING_CALLS = {
     *("ActionResult", "Button", "Part", "build_hint", "build_page", "build_pages", "build_part"),
     *("build_parts", "finish_with", "reply_hint", "reply_text"),
 }
-LOOK_UPS = {*catalogues.KEYWORDS, "DeferredText"}
+LOOK_UPS = {*catalogues.KEYWORDS, catalogues.TABLE_KEYWORD, "DeferredText"}
 TEXT_MAKERS = re.compile(
     r"_?(?:format|describe|explain|render|build_\w*(?:text|notice|question|hint))(?:_|$)"
 )
 WORDS = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}")
+
+NUMBER_FORMAT = re.compile(r"(?=.*[,.%])[<>^]?\d*,?(\.\d+)?[defg%]?")  # of an f-string: `,` or `.1f`
+FORMATTED_PACKAGES = {*CHAT_PACKAGES, "agent", "attachments", "usage"}
 
 ALLOWED = {
     # The model reads it.
@@ -69,11 +75,54 @@ def get_name(function: ast.expr) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
+def find_english_formats(path: Path) -> Iterator[str]:
+    """Yield the lines that write a number or a list as English does, in what is written for a reader."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if isinstance(node, ast.Call):
+            has_reader = get_name(node.func).lstrip("_") in LOOK_UPS
+        else:
+            has_reader = takes_reader(node)
+        if has_reader:
+            yield from (f"{node.lineno}: {ast.unparse(part)}" for part in ast.walk(node) if is_english(part))
+
+
+def takes_reader(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function is given the language of a reader."""
+    arguments = function.args
+    return any(argument.arg == "translate" for argument in (*arguments.args, *arguments.kwonlyargs))
+
+
+def is_english(node: ast.AST) -> bool:
+    """Whether this is a number with the separators of English, or words joined by a comma."""
+    if isinstance(node, ast.FormattedValue) and isinstance(node.format_spec, ast.JoinedStr):
+        return bool(NUMBER_FORMAT.fullmatch("".join(map(str, map(get_text, node.format_spec.values)))))
+    if isinstance(node, ast.Call) and get_name(node.func) == "join":
+        return get_text(getattr(node.func, "value", None)) == ", "
+    return False
+
+
+def get_text(node: ast.AST | None) -> object:
+    """Return the value of a literal."""
+    return node.value if isinstance(node, ast.Constant) else None
+
+
 def test_words_that_reach_a_chat_are_in_the_catalogues():
     found = [
         f"{path.name}:{literal}"
         for path in catalogues.list_modules()
         if path.relative_to(catalogues.ROOT).parts[1] in CHAT_PACKAGES
         for literal in find_literals(path)
+    ]
+    assert found == []
+
+
+def test_numbers_and_lists_that_reach_a_chat_are_written_as_its_language_does():
+    found = [
+        f"{path.name}:{place}"
+        for path in catalogues.list_modules()
+        if path.relative_to(catalogues.ROOT).parts[1] in FORMATTED_PACKAGES
+        for place in find_english_formats(path)
     ]
     assert found == []

@@ -11,7 +11,7 @@ from bot.attachments.outgoing_files import prepare_file
 from bot.db.engine import Database
 from bot.db.tables import outbox, outbox_files
 from bot.sim.telegram.chats import ChatMessage
-from bot.turns.file_allowance import MAX_TURN_FILES, FileAllowance
+from bot.turns.file_allowance import MAX_TURN_FILES, FileAllowance, describe_size
 from tests.support.attachment_files import make_image
 from tests.support.gateway import GatewayHarness, running_gateway
 from tests.support.sql_trace import trace_sql
@@ -212,3 +212,12 @@ async def wait_for_answer(gateway: GatewayHarness, chat: int) -> list[ChatMessag
     """An answer with two files."""
     await gateway.api.wait_until(lambda: len(gateway.api.chat(chat).bot_messages) == 3)
     return gateway.api.chat(chat).bot_messages
+
+
+def test_the_model_reads_sizes_in_one_way():
+    assert [describe_size(size) for size in (1, 49_152, 5 << 20, 65_536_000)] == [
+        "1 B",
+        "48 KB",
+        "5 MB",
+        "62.5 MB",
+    ]

@@ -52,10 +52,10 @@ def test_figures_of_a_day_beside_the_day_before():
         "Turns: 2 (the day before: 7)",
         "People: 2",
         "Canvases, estimated: 4 (the day before: 9)",
-        "Tokens in: 2,000, cached 25.0 %",
+        "Tokens in: 2,000, cached 25%",
         "Tokens out: 600",
-        "Answers: half within 2.0 s, 95 of 100 within 10.0 s",
-        "Waited for the model: 1 turn, 1.0 s",
+        "Answers: half within 2 s, 95 of 100 within 10 s",
+        "Waited for the model: 1 turn, 1 s",
         "Model calls: 2, failed 1, stopped 0",
         "Tool calls: 4, failed 1",
     ]

@@ -11,7 +11,7 @@ from bot.db.people import people
 from bot.db.tools import approvals
 from bot.db.tools.approvals import Allowance, ApprovalAnswer, ApprovalQuestion
 from bot.domain import Button, Part
-from bot.translations.dates import format_moment
+from bot.translations.formats import format_moment
 from bot.translations.translator import ENGLISH, Translator
 
 REVOKE_PREFIX = "revoke:"

@@ -11,6 +11,7 @@ from bot.db.conversations.chat_settings import CONTENT_KINDS, Consent, ContentKi
 from bot.db.queues import outbox, requeued_items
 from bot.db.transaction import Transaction
 from bot.domain import Button, InboxItem, Part
+from bot.translations.formats import format_series
 from bot.translations.translator import Translator, translatable
 from bot.turns import (
     CONTENT_NAMES,
@@ -180,4 +181,4 @@ def _format_consent(translate: Translator, fallback: ModelEndpoint, kinds: froze
 
 
 def _join_kinds(translate: Translator, kinds: Sequence[ContentKind]) -> str:
-    return ", ".join(translate(CONTENT_NAMES[kind]) for kind in kinds)
+    return format_series(translate, (translate(CONTENT_NAMES[kind]) for kind in kinds))

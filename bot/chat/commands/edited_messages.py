@@ -17,6 +17,7 @@ from bot.db.queues.edited_messages import Revision, StoredMessage
 from bot.domain import Button, Part
 from bot.jobs.times import formatting
 from bot.telegram.incoming.edits import has_new_content
+from bot.translations.formats import format_list, format_series
 from bot.translations.translator import Translator, translatable
 
 ASK_SECONDS = 3600.0  # then an older answer stays as it is
@@ -145,7 +146,7 @@ async def _build_card(context: ActionContext, branch: Branch, sent_at: float) ->
             )
         )
     if tools := _list_not_repeatable(context, branch):
-        names = ", ".join(tools)
+        names = format_list(translate, tools)
         lines.append(translate("I used {tools} for it and may do so again.", tools=names))
     lines += _list_made(translate, await branches.count_made(context.tx, context.lane, branch.began_at))
     leave_label = translate("Leave as is")
@@ -172,4 +173,4 @@ def _list_made(translate: Translator, made: MadeThere) -> Iterator[str]:
     if made.tasks:
         counts.append(translate.plural("{count} task", "{count} tasks", made.tasks))
     if counts:
-        yield translate("These stay: {things}.", things=", ".join(counts))
+        yield translate("These stay: {things}.", things=format_series(translate, counts))

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from bot.chat.actions import ActionContext, ActionResult, build_rows, reply_hint
 from bot.domain import Button, Part
-from bot.translations.dates import format_day
+from bot.translations.formats import format_date
 from bot.translations.translator import translatable
 from bot.turns import find_texts, load_exchange
 
@@ -26,9 +26,10 @@ async def handle_find(context: ActionContext) -> ActionResult:
     if not found:
         return reply_hint(translate(NOTHING_FOUND, words=context.args[:MAX_NAMED_CHARS].replace("`", "'")))
     zone = await context.load_zone()
+    days = [format_date(translate, datetime.fromtimestamp(match.text.made_at, zone)) for match in found]
     entries = [
-        f"{number}. {format_day(translate, match.text.made_at, zone)}\n{match.passage}"
-        for number, match in enumerate(found, start=1)
+        f"{number}. {day}\n{match.passage}"
+        for number, (day, match) in enumerate(zip(days, found, strict=True), start=1)
     ]
     buttons = [Button(str(number), f"found:{match.text.turn}") for number, match in enumerate(found, start=1)]
     return ActionResult(parts=(Part("\n\n".join(entries), buttons=build_rows(buttons, _BUTTONS_PER_ROW)),))
@@ -39,7 +40,7 @@ async def handle_found_button(context: ActionContext, turn: int) -> ActionResult
     texts = [text for text in await load_exchange(context.tx, context.lane, turn) if text.text]
     if not texts:
         return ActionResult(toast=context.translate(GONE))
-    day = format_day(context.translate, texts[0].made_at, await context.load_zone())
+    day = format_date(context.translate, datetime.fromtimestamp(texts[0].made_at, await context.load_zone()))
     asked = "\n".join(text.text for text in texts if text.source == "user")
     answered = texts[-1].text if texts[-1].source == "assistant" else ""
     sides = (_shorten(asked), _shorten(answered))

@@ -1,5 +1,6 @@
 """/forget: says what would be deleted and what stays, asks, and leaves the deletion to a system job."""
 
+from datetime import datetime
 from functools import partial
 
 from bot.chat.actions import ActionContext, ActionResult, expire_button, reply_text
@@ -7,7 +8,7 @@ from bot.db.maintenance import retention
 from bot.db.queues import inbox, jobs, stop_requests
 from bot.db.queues.item_bodies import ForgetOrder
 from bot.domain import Button, Part
-from bot.translations.dates import format_day
+from bot.translations.formats import format_date
 from bot.translations.translator import translatable
 
 FORGET_QUESTION = translatable(
@@ -44,7 +45,9 @@ async def handle_forget(context: ActionContext) -> ActionResult:
     until = context.deps.settings.retention.find_copies_expiry()
     if until is not None:
         zone = await context.load_zone()
-        backup_notice = translate(BACKUP_NOTICE, day=format_day(translate, until, zone))
+        backup_notice = translate(
+            BACKUP_NOTICE, day=format_date(translate, datetime.fromtimestamp(until, zone))
+        )
     question = translate(FORGET_QUESTION)
     if any(lane.is_guest for lane in await retention.list_lanes(context.tx, context.lane.chat)):
         question = f"{question}\n{translate(GUEST_NOTICE)}"

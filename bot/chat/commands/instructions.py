@@ -14,6 +14,7 @@ from bot.chat.actions import (
 from bot.db.conversations import conversations, instructions
 from bot.db.conversations.instructions import MAX_CHARACTERS, Instructions
 from bot.domain import Button, Part
+from bot.translations.formats import format_number
 from bot.translations.translator import translatable
 
 NONE_HERE = "none"
@@ -34,8 +35,8 @@ async def handle_instructions(context: ActionContext) -> ActionResult:
         return reply_text(
             translate(
                 "That's {count} characters; the limit is {limit}. Please shorten it.",
-                count=len(text),
-                limit=MAX_CHARACTERS,
+                count=format_number(translate, len(text)),
+                limit=format_number(translate, MAX_CHARACTERS),
             )
         )
     await instructions.put(context.tx, context.lane, text, person=context.person, now=context.now)

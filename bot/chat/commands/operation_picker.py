@@ -13,6 +13,7 @@ from bot.db.tools.sources import Source
 from bot.domain import Button, Part
 from bot.tool_registry import add_source, openapi_sources
 from bot.tool_registry.openapi_sources import DocumentOperation
+from bot.translations.formats import format_list
 from bot.translations.translator import Translator
 from bot.usage.plain_text import escape_for_terminal
 
@@ -143,7 +144,7 @@ async def confirm_hosts(context: ActionContext, payload: str) -> ActionResult:
 
 def _build_hosts_question(translate: Translator, source: Source, hosts: Sequence[str]) -> Part:
     """Ask whether calls may go to these hosts; the button confirms only them."""
-    names = ", ".join(escape_for_terminal(host) for host in hosts)
+    names = format_list(translate, [escape_for_terminal(host) for host in hosts])
     question = translate(
         "{source} is at {address}, but these calls would go to {hosts}. Allow that?",
         source=escape_for_terminal(source.name),

@@ -20,6 +20,7 @@ from bot.db.people.admin_changes import LINK_HOURS, AdminChange
 from bot.db.people.people import Person, Role, RoleOrBlocked, Stranger
 from bot.domain import Button, Part
 from bot.errors import ChangeRefused
+from bot.translations.formats import format_ago
 from bot.translations.translator import isolate, translatable
 
 PersonChange = Callable[..., Awaitable[AdminChange]]
@@ -158,12 +159,8 @@ def _build_entry(context: ActionContext, person: Person) -> tuple[str, tuple[But
 
 
 def _build_stranger_entry(context: ActionContext, stranger: Stranger) -> tuple[str, tuple[Button, ...]]:
-    minutes = int((context.now - stranger.asked_at) / 60)
     translate = context.translate
-    if minutes < 120:
-        ago = translate("{count} min ago", count=minutes)
-    else:
-        ago = translate("{count} h ago", count=minutes // 60)
+    ago = format_ago(translate, context.now - stranger.asked_at)
     buttons = (
         Button(translate("Give {name} access", name=stranger.name), f"people:add:{stranger.id}"),
         Button(translate("Block {name}", name=stranger.name), f"people:block:{stranger.id}"),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from bot.chat.actions import ActionContext, ActionResult, reply_text
-from bot.chat.commands.usage_format import abbreviate_count
+from bot.translations.formats import abbreviate_number
 from bot.translations.translator import Translator
 from bot.turns import TOOL_LABEL, PromptBreakdown
 
@@ -20,14 +20,14 @@ def format_prompt_breakdown(translate: Translator, breakdown: PromptBreakdown) -
     """Yield the parts of the next prompt, and what the server counted for the last one."""
     yield translate("What I see with your next message, in tokens (estimated):")
     for label, tokens in breakdown.parts[:MAX_LISTED_PARTS]:
-        yield f"{_format_label(translate, label)}: {abbreviate_count(tokens)}"
+        yield f"{_format_label(translate, label)}: {abbreviate_number(translate, tokens)}"
     if more := breakdown.parts[MAX_LISTED_PARTS:]:
-        more_tokens = abbreviate_count(sum(tokens for _, tokens in more))
+        more_tokens = abbreviate_number(translate, sum(tokens for _, tokens in more))
         yield translate("{count} more: {tokens}", count=len(more), tokens=more_tokens)
     yield translate(
         "Total: {total} of {budget}, plus what you write",
-        total=abbreviate_count(breakdown.total_tokens),
-        budget=abbreviate_count(breakdown.prompt_budget),
+        total=abbreviate_number(translate, breakdown.total_tokens),
+        budget=abbreviate_number(translate, breakdown.prompt_budget),
     )
     yield translate("The server's last count: {counts}", counts=_format_last(translate, breakdown))
     if breakdown.left_out_turns:
@@ -47,10 +47,12 @@ def _format_label(translate: Translator, label: str) -> str:
 def _format_last(translate: Translator, breakdown: PromptBreakdown) -> str:
     if breakdown.last_prompt_tokens is None:
         return translate("unknown")
-    tokens = abbreviate_count(breakdown.last_prompt_tokens)
+    tokens = abbreviate_number(translate, breakdown.last_prompt_tokens)
     cached = breakdown.last_cached_tokens
     if cached is None:
         return translate("{tokens}; cached: unknown", tokens=tokens)
     if cached:
-        return translate("{tokens}, {cached} of it cached", tokens=tokens, cached=abbreviate_count(cached))
+        return translate(
+            "{tokens}, {cached} of it cached", tokens=tokens, cached=abbreviate_number(translate, cached)
+        )
     return translate("{tokens}, none of it cached", tokens=tokens)

@@ -16,6 +16,7 @@ from bot.db.conversations.verdicts import AnswerMessage
 from bot.db.queues import edited_messages, inbox, outbox
 from bot.domain import Button, Part
 from bot.telegram.incoming.verdicts import judge_reactions
+from bot.translations.formats import format_list
 from bot.translations.translator import translatable
 
 RETRY_REFUSAL = translatable("Only the person who asked can get a new answer.")
@@ -114,7 +115,7 @@ async def _try_again(
         return await _repeat_turn(context, last_turn, with_thinking=with_thinking)
     question = context.translate(
         "I used {tools} for my last answer. If I try again, I may do so again.",
-        tools=", ".join(not_repeatable),
+        tools=format_list(context.translate, not_repeatable),
     )
     how = ":think" if with_thinking else ""
     button = Button(context.translate("Try again anyway"), f"retry:{last_turn.id}{how}")

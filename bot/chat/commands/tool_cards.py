@@ -24,6 +24,7 @@ from bot.domain import Button, Part
 from bot.errors import ChangeRefused, NeedsConfirming
 from bot.tool_registry import admin_actions, formatting, source_actions
 from bot.tool_registry.tool_info import ToolInfo, load_tool_info, load_tool_infos
+from bot.translations.formats import format_series
 from bot.translations.translator import Translator, translatable
 
 TOOLS_PER_PAGE = 10
@@ -104,12 +105,13 @@ async def build_removal_question(context: ActionContext, name: str) -> Part:
     else:
         tools = await load_tool_infos(context.tx, context.deps.tools.builtin)
         tool_names = [tool.name for tool in tools if tool.source and tool.source.name == name]
+        names = format_series(translate, tool_names)
         question = translate.plural(
             "Remove the source {name} with {count} tool? {names}",
             "Remove the source {name} with {count} tools? {names}",
             len(tool_names),
             name=name,
-            names=", ".join(tool_names),
+            names=names,
         )
     confirm = Button(translate("Remove"), f"tools:gone:{hash_name(name)}")
     row = (confirm, Button(translate("Keep"), "tools:page:0"))
@@ -153,7 +155,7 @@ async def _remove(context: ActionContext, payload: str) -> ActionResult:
         toast = context.translate("It's already gone.")
         return ActionResult(toast=toast, replacement=await build_tool_page(context, 0))
     removed = await admin_actions.remove_source_or_tool(await begin_admin_action(context), name)
-    toast = context.translate("Removed: {names}.", names=", ".join(removed) or name)
+    toast = context.translate("Removed: {names}.", names=format_series(context.translate, removed) or name)
     return ActionResult(toast=toast, replacement=await build_tool_page(context, 0))
 
 
@@ -225,7 +227,7 @@ async def _accept_source(context: ActionContext, payload: str) -> ActionResult:
         return ActionResult(toast=context.translate(CHANGED_AGAIN, name=name))
     await source_actions.accept_source(action, name, seen_hash=pending.hash)
     names = [change.tool_name for change in pending.changes]
-    text = context.translate("Accepted: {names}.", names=", ".join(names))
+    text = context.translate("Accepted: {names}.", names=format_series(context.translate, names))
     toast = context.translate("{name} has been accepted.", name=name)
     return ActionResult(toast=toast, replacement=Part(truncate_text(text)))
 

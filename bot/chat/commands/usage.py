@@ -31,6 +31,7 @@ from bot.db.usage.turn_steps import load_steps
 from bot.db.usage.usage_sums import Scope
 from bot.db.usage.verdict_sums import sum_verdicts
 from bot.domain import Button, Part
+from bot.translations.formats import format_share
 from bot.translations.translator import translatable
 from bot.usage.queries import load_report_in
 from bot.usage.report import ReportQuery, start_of_day
@@ -130,7 +131,11 @@ async def _format_member_summary(
     if limit is not None:
         time_zone = context.deps.settings.time_zone
         usage = await load_quota_usage(context.tx, holder, limit, time_zone, now=context.now)
-        lines.append(translate("About {percent}% of today's allowance used", percent=usage.percent))
+        lines.append(
+            translate(
+                "About {share} of today's allowance used", share=format_share(translate, usage.percent / 100)
+            )
+        )
     return "\n".join(lines)
 
 

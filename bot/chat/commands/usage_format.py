@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from bot.canvases import costs_canvases
+from bot.chat.commands.stored_reasons import explain_stored
 from bot.db.usage.spending import (
     NewestTurn,
     RankedSpender,
@@ -18,6 +19,12 @@ from bot.db.usage.thinking_sums import ThinkingSums
 from bot.db.usage.turn_steps import CallStep, TurnSteps
 from bot.db.usage.verdict_sums import VerdictSums
 from bot.domain import EndpointRole
+from bot.translations.formats import (
+    abbreviate_number,
+    format_duration,
+    format_series,
+    format_share,
+)
 from bot.translations.translator import Translator, isolate, translatable
 from bot.usage.figures import EMPTY_CELL, UNKNOWN
 from bot.usage.thinking_report import count_endings
@@ -99,7 +106,7 @@ def _format_last_turn(translate: Translator, last: NewestTurn) -> list[str]:
             _format_sums(translate, translate("Last"), last.spending),
             _format_tokens(translate, last.spending),
         ]
-    line = translate("Last: stopped, {time}", time=format_seconds(translate, last.spending.seconds))
+    line = translate("Last: stopped, {time}", time=format_duration(translate, last.spending.seconds))
     if last.spending.output_tokens is None:
         return [line]
     return [line, _format_tokens(translate, last.spending)]
@@ -116,11 +123,11 @@ def format_answers(
         text = translatable("Last answer: {time}")
         if last.was_stopped:
             text = translatable("Last answer: stopped after {time}")
-        lines.append(translate(text, time=format_seconds(translate, last.spending.seconds)))
+        lines.append(translate(text, time=format_duration(translate, last.spending.seconds)))
     headings = ((translate("Today:"), today), (translate("Last 30 days:"), month))
     for heading, sums in headings:
         count = translate.plural("{count} answer", "{count} answers", sums.turns)
-        lines.append(f"{heading} {count}, {format_seconds(translate, sums.seconds)}")
+        lines.append(f"{heading} {count}, {format_duration(translate, sums.seconds)}")
     return "\n".join(lines)
 
 
@@ -136,23 +143,23 @@ def format_thinking(translate: Translator, all_sums: Sequence[ThinkingSums]) -> 
     lines = [
         translate(
             "Thinking, 30 d: {part} of {total} turns",
-            part=abbreviate_count(with_thinking.turns),
-            total=_format_total_turns(all_sums),
+            part=abbreviate_number(translate, with_thinking.turns),
+            total=_format_total_turns(translate, all_sums),
         ),
         translate(
             "    {part} of {total} canvases est.",
-            part=_format_known_canvases([with_thinking]),
-            total=_format_known_canvases(all_sums),
+            part=_format_known_canvases(translate, [with_thinking]),
+            total=_format_known_canvases(translate, all_sums),
         ),
         translate(
             "    {part} of {total}",
-            part=format_seconds(translate, with_thinking.seconds),
-            total=format_seconds(translate, sum(sums.seconds for sums in all_sums)),
+            part=format_duration(translate, with_thinking.seconds),
+            total=format_duration(translate, sum(sums.seconds for sums in all_sums)),
         ),
         translate(
             "    answered {share}, without {other}",
-            share=_format_answered_share([with_thinking]),
-            other=_format_answered_share(without),
+            share=_format_answered_share(translate, [with_thinking]),
+            other=_format_answered_share(translate, without),
         ),
     ]
     if any(sums.replaced for sums in all_sums):
@@ -171,24 +178,25 @@ def format_verdicts(translate: Translator, all_sums: Iterable[VerdictSums]) -> l
     ]
 
 
-def _format_total_turns(all_sums: Iterable[ThinkingSums]) -> str:
-    return abbreviate_count(sum(sums.turns for sums in all_sums))
+def _format_total_turns(translate: Translator, all_sums: Iterable[ThinkingSums]) -> str:
+    return abbreviate_number(translate, sum(sums.turns for sums in all_sums))
 
 
-def _format_known_canvases(all_sums: Sequence[ThinkingSums]) -> str:
+def _format_known_canvases(translate: Translator, all_sums: Sequence[ThinkingSums]) -> str:
     if not any(sums.counted for sums in all_sums) and any(sums.calls for sums in all_sums):
         return "?"
     is_complete = not any(sums.counted < sums.calls or sums.partial for sums in all_sums)
-    return abbreviate_count(sum(sums.canvases for sums in all_sums), is_complete=is_complete)
+    return _format_bound(translate, sum(sums.canvases for sums in all_sums), is_complete=is_complete)
 
 
-def _format_answered_share(all_sums: Sequence[ThinkingSums]) -> str:
+def _format_answered_share(translate: Translator, all_sums: Sequence[ThinkingSums]) -> str:
     """The share of the turns that ran and have ended."""
     endings = [count_endings(sums) for sums in all_sums]
     ended = sum(counts.answered + counts.cut + counts.stopped + counts.failed for counts in endings)
     if not ended:
         return EMPTY_CELL
-    return f"{100 * sum(counts.answered for counts in endings) // ended} %"
+    percent = 100 * sum(counts.answered for counts in endings) // ended
+    return format_share(translate, percent / 100)
 
 
 def format_ranking(translate: Translator, today: SpendingSums, month: SpendingOverview) -> str:
@@ -215,7 +223,8 @@ def _format_rank(translate: Translator, number: int, spender: RankedSpender) -> 
     name = " ".join(spender.name.split())
     spending = spender.spending
     prefix = f"{number}. "
-    suffix = f": {_format_count(spending.canvases, spending)}, {format_seconds(translate, spending.seconds)}"
+    canvases = _format_count(translate, spending.canvases, spending)
+    suffix = f": {canvases}, {format_duration(translate, spending.seconds)}"
     name_limit = MAX_LINE_CHARS - len(prefix) - len(suffix)
     if len(name) > name_limit:
         name = f"{name[: name_limit - 1]}…"
@@ -225,25 +234,25 @@ def _format_rank(translate: Translator, number: int, spender: RankedSpender) -> 
 def _format_sums(translate: Translator, label: str, sums: SpendingSums) -> str:
     if not sums.turns:
         return translate("{label}: nothing yet", label=label)
-    count = _format_count(sums.canvases, sums)
+    count = _format_count(translate, sums.canvases, sums)
     if count == UNKNOWN:
         canvases = translate("canvases unknown")
     else:
         number = sums.canvases or 0
         canvases = translate.plural("{shown} canvas est.", "{shown} canvases est.", number, shown=count)
-    return f"{label}: {canvases}, {format_seconds(translate, sums.seconds)}"
+    return f"{label}: {canvases}, {format_duration(translate, sums.seconds)}"
 
 
 def _format_tokens(translate: Translator, sums: SpendingSums) -> str:
-    tokens_in = translate(_format_count(sums.input_tokens, sums))
-    tokens_out = translate(_format_count(sums.output_tokens, sums))
+    tokens_in = translate(_format_count(translate, sums.input_tokens, sums))
+    tokens_out = translate(_format_count(translate, sums.output_tokens, sums))
     return translate("Tokens: {input} in, {output} out", input=tokens_in, output=tokens_out)
 
 
-def _format_count(number: int | None, sums: SpendingSums) -> str:
+def _format_count(translate: Translator, number: int | None, sums: SpendingSums) -> str:
     if number is None:
         return UNKNOWN if sums.calls else "0"
-    return abbreviate_count(number, is_complete=sums.is_complete)
+    return _format_bound(translate, number, is_complete=sums.is_complete)
 
 
 def format_details(translate: Translator, turn: TurnSteps) -> str:
@@ -252,7 +261,7 @@ def format_details(translate: Translator, turn: TurnSteps) -> str:
     lines = [
         translate("Turn {number}: {time}", number=turn.id, time=_format_time(translate, turn.seconds)),
         translate("Thinking: {mode}", mode=translate(_ON_OFF[turn.thinking])),
-        translate("Why: {reason}", reason=turn.thinking_why or translate(UNKNOWN)),
+        translate("Why: {reason}", reason=explain_stored(translate, turn.thinking_why) or translate(UNKNOWN)),
         *_format_tools(translate, turn.used),
     ]
     lines += islice(_format_changes(translate, turn.thinking, calls), MAX_LISTED_CALLS)
@@ -275,7 +284,7 @@ def format_details(translate: Translator, turn: TurnSteps) -> str:
 def _format_tools(translate: Translator, names: Sequence[str]) -> Iterator[str]:
     """Yield the line of the tools that were called, if any were; of many, the last are only counted."""
     if names:
-        listed = ", ".join(names[:MAX_LISTED_TOOLS])
+        listed = format_series(translate, names[:MAX_LISTED_TOOLS])
         left_out = len(names) - MAX_LISTED_TOOLS
         if left_out > 0:
             listed = translate("{names} and {count} more", names=listed, count=left_out)
@@ -291,14 +300,15 @@ def _format_changes(translate: Translator, thinking: bool, calls: Iterable[CallS
         if call.again:
             changes.append(translate(_RETRY_REASONS.get(call.again, call.again)))
         if changes:
-            yield translate("Call {number}: {changes}", number=number, changes=", ".join(changes))
+            listed = format_series(translate, changes)
+            yield translate("Call {number}: {changes}", number=number, changes=listed)
         thinking = call.thinking
 
 
 def _format_decision_read(translate: Translator, call: CallStep) -> tuple[str, str]:
     """Format the call that asked the endpoint in one step whether to think."""
     seconds = None if call.ended_at is None else call.ended_at - call.created_at  # it takes no seat
-    time = _format_duration(translate, call, seconds)
+    time = _format_call_time(translate, call, seconds)
     return translate("Whether to think: {time}", time=time), f"    {_format_input(translate, call)}"
 
 
@@ -311,31 +321,31 @@ def _format_call(translate: Translator, number: int, call: CallStep) -> tuple[st
     if call.prompt_tokens is not None:
         details.append(_format_cached_tokens(translate, call.cached_tokens))
     if call.waited and call.waited >= 0.1:
-        details.append(translate("waited {time}", time=format_seconds(translate, call.waited)))
-    duration = _format_duration(translate, call, call.seat_seconds)
-    return f"{number}. {canvases}, {duration}", f"    {', '.join(details)}"
+        details.append(translate("waited {time}", time=format_duration(translate, call.waited)))
+    duration = _format_call_time(translate, call, call.seat_seconds)
+    return f"{number}. {canvases}, {duration}", f"    {format_series(translate, details)}"
 
 
 def _format_input(translate: Translator, call: CallStep) -> str:
     if call.prompt_tokens is None:
         return translate("tokens unknown")
-    return translate("{tokens} in", tokens=abbreviate_count(call.prompt_tokens))
+    return translate("{tokens} in", tokens=abbreviate_number(translate, call.prompt_tokens))
 
 
 def _format_cached_tokens(translate: Translator, tokens: int | None) -> str:
     if tokens is None:
         return translate("cached unknown")
-    return translate("{tokens} cached", tokens=abbreviate_count(tokens))
+    return translate("{tokens} cached", tokens=abbreviate_number(translate, tokens))
 
 
-def _format_duration(translate: Translator, call: CallStep, seconds: float | None) -> str:
+def _format_call_time(translate: Translator, call: CallStep, seconds: float | None) -> str:
     return translate(_OUTCOME_LABELS[call.outcome], time=_format_time(translate, seconds))
 
 
 def _format_time(translate: Translator, seconds: float | None) -> str:
     if seconds is None:
         return translate("time unknown")
-    return format_seconds(translate, seconds)
+    return format_duration(translate, seconds)
 
 
 def _format_cached(translate: Translator, calls: Iterable[CallStep]) -> Iterator[str]:
@@ -345,8 +355,8 @@ def _format_cached(translate: Translator, calls: Iterable[CallStep]) -> Iterator
     prompt_tokens = sum(call.prompt_tokens or 0 for call in reported)
     cached_tokens = sum(call.cached_tokens or 0 for call in reported)
     if prompt_tokens:
-        percent = f"{100 * cached_tokens / prompt_tokens:.0f}"
-        yield translate("Cached: {percent}% of the input", percent=percent)
+        share = format_share(translate, cached_tokens / prompt_tokens)
+        yield translate("Cached: {share} of the input", share=share)
         if len(reported) < len(calls):
             yield translate("    known of {part} of {total} calls", part=len(reported), total=len(calls))
 
@@ -355,10 +365,10 @@ def _format_breakdown(translate: Translator, turn: TurnSteps) -> Iterator[str]:
     """Yield the seconds by what they went to, those long enough to be noticed."""
     if not turn.account:
         return
-    yield translate("Where {time} went:", time=format_seconds(translate, turn.account["whole"]))
+    yield translate("Where {time} went:", time=format_duration(translate, turn.account["whole"]))
     for kind, seconds in turn.account.items():
         if kind != "whole" and seconds >= MIN_SHOWN_SECONDS:
-            time = format_seconds(translate, seconds)
+            time = format_duration(translate, seconds)
             yield f"    {translate(_INTERVAL_LABELS[kind], time=time)}"
 
 
@@ -369,27 +379,11 @@ def _format_models(translate: Translator, turn: TurnSteps, calls: Iterable[CallS
         yield translate("Model: {names}", names=" → ".join(names))
     if turn.endpoint_why is not None:
         endpoint = translate(_ENDPOINT_LABELS[turn.endpoint])
-        yield translate("Model server: {endpoint}, {reason}", endpoint=endpoint, reason=turn.endpoint_why)
+        reason = explain_stored(translate, turn.endpoint_why)
+        yield translate("Model server: {endpoint}, {reason}", endpoint=endpoint, reason=reason)
 
 
-def abbreviate_count(number: int, *, is_complete: bool = True) -> str:
-    """Shorten a count to four characters: 999, 1.2k, 12k. Rounded down, so that "at least" stays true."""
-    if not is_complete:
-        return f"≥{abbreviate_count(number)}"
-    for size, suffix in ((1_000_000_000, "G"), (1_000_000, "M"), (1000, "k")):
-        if number >= 10 * size:
-            return f"{number // size}{suffix}"
-        if number >= size:
-            return f"{number * 10 // size / 10}{suffix}"
-    return str(number)
-
-
-def format_seconds(translate: Translator, seconds: float) -> str:
-    """Format a time as precisely as it matters: 6.4 s, 100 s, 21 min, 2 h."""
-    if seconds < 99.95:
-        return translate("{count} s", count=f"{seconds:.1f}")
-    if seconds < 999.5:
-        return translate("{count} s", count=f"{seconds:.0f}")
-    if seconds < 5970:
-        return translate("{count} min", count=f"{seconds / 60:.0f}")
-    return translate("{count} h", count=f"{seconds / 3600:.0f}")
+def _format_bound(translate: Translator, number: int, *, is_complete: bool) -> str:
+    """Shorten a count; one with unknown parts is “at least”."""
+    text = abbreviate_number(translate, number)
+    return text if is_complete else f"≥{text}"

@@ -8,6 +8,7 @@ import re
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, cast
 from zoneinfo import ZoneInfo
 
@@ -20,6 +21,7 @@ from bot.db.tables import groups, inbox, invites, people, strangers, turns
 from bot.db.transaction import Transaction
 from bot.domain import Lane
 from bot.errors import ChangeRefused
+from bot.translations.formats import format_series
 from bot.translations.translator import ENGLISH, Translator, load_translator
 
 RoleOrBlocked = Literal["admin", "member", "blocked"]
@@ -115,11 +117,10 @@ async def find_id(tx: Transaction, number_or_name: str) -> int:
             "Nobody with access is called {text}. /people lists names and numbers.", text=text[:40]
         )
     if len(matches) > 1:
-        numbers = ", ".join(map(str, matches))
         raise ChangeRefused(
             "Several people are called {text}. Say which one by number: {numbers}.",
             text=text[:40],
-            numbers=numbers,
+            numbers=partial(format_series, words=[str(number) for number in matches]),
         )
     return matches[0]
 

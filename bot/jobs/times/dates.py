@@ -13,8 +13,8 @@ from datetime import date, datetime, time, timedelta
 from functools import partial
 from typing import Any
 
-from bot.jobs.times.formatting import format_full_day, format_weekday
 from bot.jobs.times.zones import UnclearTime
+from bot.translations.formats import format_date, format_weekday
 from bot.translations.translator import translatable
 
 _DAYS = (
@@ -168,8 +168,8 @@ def _parse_date(phrase: str, now: datetime, time_of_day: time) -> date:
     if weekday and day.weekday() != WEEKDAYS[weekday["day"]]:
         raise UnclearTime(
             translatable("{day} is a {weekday}. Name just one of the two."),
-            day=partial(format_full_day, day=day),
-            weekday=partial(format_weekday, day=day),
+            day=partial(format_date, day=day, form="long"),
+            weekday=partial(format_weekday, weekday=day.weekday()),
         )
     return day
 

@@ -7,8 +7,9 @@ import re
 from datetime import date, datetime, timedelta, tzinfo
 from functools import partial
 
-from bot.jobs.times import clock_times, dates, formatting, rrules
+from bot.jobs.times import clock_times, dates, rrules
 from bot.jobs.times.zones import UnclearTime
+from bot.translations.formats import format_ago
 from bot.translations.translator import translatable
 
 MAX_YEARS_AHEAD = 50
@@ -161,6 +162,6 @@ def build_past_error(seconds_ago: float) -> UnclearTime:
     if seconds_ago < JUST_PASSED_SECONDS:
         return UnclearTime(translatable("That's right now. Pick a later time, such as `in 10 minutes`."))
     return UnclearTime(
-        translatable("That was {duration} ago. Pick a later time, such as `tomorrow at 9`."),
-        duration=partial(formatting.format_duration, seconds=seconds_ago),
+        translatable("That was {ago}. Pick a later time, such as `tomorrow at 9`."),
+        ago=partial(format_ago, seconds=seconds_ago),
     )

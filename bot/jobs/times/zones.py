@@ -1,8 +1,10 @@
 """Time zones by the names people give them, and the error of words for a time. Pure."""
 
 import re
+from functools import partial
 
 from bot.errors import CanvasgramError
+from bot.translations.formats import format_series
 from bot.translations.translator import translatable
 from tools.base import ToolError
 from tools.builtin.clock import find_named_zone, find_zone, list_close_zones, normalize_name
@@ -88,7 +90,7 @@ def resolve_zone(text: str) -> str:
             raise UnclearTime(
                 translatable("I don't know a city called “{name}”. Did you mean {zones}?"),
                 name=text.strip()[:60],
-                zones=", ".join(close),
+                zones=partial(format_series, words=close),
             ) from None
         raise UnclearTime(
             translatable(

@@ -7,6 +7,7 @@ from itertools import chain
 
 from bot.attachments.excerpts import Excerpt, ExcerptExtent, PageNoun
 from bot.telegram.incoming.attachments import MediaItem
+from bot.translations.formats import format_list, format_number
 from bot.translations.translator import Translator, translatable
 
 _MAX_NAMED_FILES = 10  # files that are called by name in one line
@@ -62,9 +63,10 @@ def list_media(
     """List files, by their names if they are few; `as_code`: since a name may hold Markdown."""
     with_names = with_names and len(items) <= _MAX_NAMED_FILES
     counts = Counter((item.noun, _format_name(item, as_code) if with_names else "") for item in items)
-    return ", ".join(
+    names = [
         f"{_translate_noun(noun, count, translate)} {name}".rstrip() for (noun, name), count in counts.items()
-    )
+    ]
+    return format_list(translate, names)
 
 
 def _list_partial(translate: Translator, files_by_part: Mapping[str, list[MediaItem]]) -> Iterator[str]:
@@ -94,7 +96,9 @@ def _list_all(translate: Translator, files_by_part: Mapping[str, list[MediaItem]
 def _describe_extent(translate: Translator, extent: ExcerptExtent) -> str:
     if extent.noun is None:
         return translate(
-            "the first {shown} of {total} characters", shown=f"{extent.shown:,}", total=f"{extent.total:,}"
+            "the first {shown} of {total} characters",
+            shown=format_number(translate, extent.shown),
+            total=format_number(translate, extent.total),
         )
     one, several = _PAGE_RANGES[extent.noun]
     if extent.shown > 1:

@@ -7,11 +7,14 @@ import math
 import time
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 from telegram.error import Conflict
 
 from bot.telegram.client import POLL_SECONDS
+from bot.translations.formats import format_span
+from bot.translations.translator import DeferredText, Translatable, defer, translatable
 
 RIVAL_CONFLICTS = 3
 RIVAL_SECONDS = 120.0
@@ -25,19 +28,19 @@ CLOCK_MESSAGES = 3
 
 _REPEAT_SECONDS = 3600.0
 
-_RIVAL = (
+_RIVAL = translatable(
     "Another program fetches messages with my bot token, so some of them never reach me. "
     "Stop it, or give one of the two its own bot."
 )
-_WEBHOOK = (
+_WEBHOOK = translatable(
     "Somebody sets a webhook for my bot again and again, so messages reach me late or never. "
     "Stop that program, or have @BotFather give me a new token."
 )
-_CLOCK_AHEAD = (
+_CLOCK_AHEAD = translatable(
     "The clock of my machine is ahead of Telegram's by more than half a minute, so reminders come early and "
     "new messages look old. Set it right, best by NTP."
 )
-_CLOCK_BEHIND = (
+_CLOCK_BEHIND = translatable(
     "The clock of my machine is behind Telegram's by more than half a minute, so reminders come late. "
     "Set it right, best by NTP."
 )
@@ -46,8 +49,8 @@ _CLOCK_BEHIND = (
 class AdminAlarm(Protocol):
     """Notifies admins without the database."""
 
-    async def alert_admins(self, text: str) -> None:
-        """Send this to each of them."""
+    async def alert_admins(self, text: Translatable) -> None:
+        """Send this to each of them, in their language."""
         ...
 
 
@@ -79,17 +82,18 @@ class PollWatch:
         """Telegram wants no poll for so long."""
         if seconds >= LONG_FLOOD_SECONDS:
             self._flood_ends_at = time.monotonic() + seconds
-            await self._alert(
-                f"Telegram lets me fetch no messages for {seconds / 60:.0f} minutes. They wait there, "
-                "and I answer them then."
+            text = defer(
+                "Telegram lets me fetch no messages for {time}. They wait there, and I answer them then.",
+                time=partial(format_span, seconds=seconds, unit="minute"),
             )
+            await self._alert(text)
 
     async def note_conflict(self, error: Conflict) -> None:
         """Polls that succeed in between change nothing: two programs share the updates."""
         now = time.monotonic()
         self._conflicts.append(now)
         if self._has_rival(now):
-            await self._alert(_WEBHOOK if is_about_webhook(error) else _RIVAL)
+            await self._alert(defer(_WEBHOOK if is_about_webhook(error) else _RIVAL))
 
     async def note_messages(self, waited_seconds: float, ages: Sequence[float]) -> None:
         """A poll that waited so long brought messages of these ages in seconds, by this machine's clock."""
@@ -99,18 +103,18 @@ class PollWatch:
         if len(self._fresh_ages) < CLOCK_MESSAGES:
             return
         if min(self._fresh_ages) > CLOCK_SECONDS:
-            await self._alert(_CLOCK_AHEAD)
+            await self._alert(defer(_CLOCK_AHEAD))
         if max(self._fresh_ages) < -CLOCK_SECONDS:
-            await self._alert(_CLOCK_BEHIND)
+            await self._alert(defer(_CLOCK_BEHIND))
 
     def _has_rival(self, now: float) -> bool:
         return len(self._conflicts) == RIVAL_CONFLICTS and now - self._conflicts[0] < RIVAL_SECONDS
 
-    async def _alert(self, line: str) -> None:
+    async def _alert(self, alert: DeferredText) -> None:
         now = time.monotonic()
-        if now - self._alerted_at.get(line, -math.inf) >= _REPEAT_SECONDS:
-            self._alerted_at[line] = now
-            await self._alarm.alert_admins(line)
+        if now - self._alerted_at.get(alert.text, -math.inf) >= _REPEAT_SECONDS:
+            self._alerted_at[alert.text] = now
+            await self._alarm.alert_admins(alert)
 
 
 def is_about_webhook(error: Conflict) -> bool:

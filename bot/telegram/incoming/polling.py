@@ -37,6 +37,7 @@ from bot.telegram.incoming.edits import EDIT_HOLD_SECONDS, fold_edits, has_new_c
 from bot.telegram.incoming.envelope import find_lane, list_message_ages
 from bot.telegram.incoming.poll_watch import AdminAlarm, PollWatch, is_about_webhook
 from bot.telegram.outcomes import get_retry_after
+from bot.translations.translator import defer
 
 MAX_PAUSE_SECONDS = 30.0
 # After updates, before the next poll: its request takes the processor, and what they ask for begins first.
@@ -222,12 +223,14 @@ class UpdatePoller:
             except StoreUnavailable as error:
                 if not alarmed:
                     alarmed = True
-                    await self._callbacks.alarm.alert_admins(
-                        f"I cannot store new messages ({error}). They wait at Telegram meanwhile."
+                    alert = defer(
+                        "I cannot store new messages (“{error}”). They wait at Telegram meanwhile.",
+                        error=str(error),
                     )
+                    await self._callbacks.alarm.alert_admins(alert)
                 await asyncio.sleep(2.0)
         if alarmed:
-            await self._callbacks.alarm.alert_admins("New messages can be stored again.")
+            await self._callbacks.alarm.alert_admins(defer("New messages can be stored again."))
         return max((update.update_id for update in readable), default=None)
 
     async def _store_updates(self, received: Sequence[IncomingUpdate], now: float) -> None:

@@ -28,7 +28,7 @@ async def find(harness: UpdateHarness, lane: Lane = LANE) -> Instructions:
 
 async def test_a_text_of_a_thousand_characters_is_taken_and_a_longer_one_is_not(harness: UpdateHarness):
     [too_long] = await harness.send_text(f"/instructions {'x' * (MAX_CHARACTERS + 1)}")
-    assert too_long.text == "That's 1001 characters; the limit is 1000. Please shorten it."
+    assert too_long.text == "That's 1,001 characters; the limit is 1,000. Please shorten it."
     assert (await find(harness)).text == ""
     [taken] = await harness.send_text(f"/instructions {'x' * MAX_CHARACTERS}")
     assert taken.text == "From your next message on, I'll follow this in every answer here."

@@ -83,9 +83,9 @@ async def test_whatever_else_an_admin_types_is_answered_with_how_to(harness: Upd
     ("seconds", "text"),
     [
         (59.0, "in 1 min"),
-        (3600.0, "in 1 h"),
-        (3660.0, "in 1 h 1 min"),
-        (86_399.0, "in 24 h"),
+        (3600.0, "in 1 hr"),
+        (3660.0, "in 1 hr 1 min"),
+        (86_399.0, "in 24 hrs"),
         (0.0, "in 1 min"),
     ],
 )

@@ -25,9 +25,9 @@ async def test_the_parts_their_sum_and_the_servers_count_are_shown(database: Dat
         "What I see with your next message, in tokens (estimated):",
         "system text: 118",
         "tool clock: 64",
-        "earlier messages: 1.3k",
-        "Total: 1.5k of 8.0k, plus what you write",
-        "The server's last count: 1.4k, 1.4k of it cached",
+        "earlier messages: 1.3K",
+        "Total: 1.5K of 8K, plus what you write",
+        "The server's last count: 1.4K, 1.4K of it cached",
     ]
 
 
@@ -35,8 +35,8 @@ async def test_the_parts_their_sum_and_the_servers_count_are_shown(database: Dat
     ("prompt", "cached", "text"),
     [
         (None, None, "unknown"),
-        (1480, None, "1.4k; cached: unknown"),
-        (1480, 0, "1.4k, none of it cached"),
+        (1480, None, "1.4K; cached: unknown"),
+        (1480, 0, "1.4K, none of it cached"),
     ],
 )
 def test_what_the_server_did_not_report_is_unknown(prompt: int | None, cached: int | None, text: str):
@@ -66,4 +66,4 @@ def test_very_many_tools_are_summed_up():
 
 
 def short_sum(count: int) -> str:
-    return f"{count * 10 / 1000:.1f}k"
+    return f"{count * 10 / 1000:.1f}K"

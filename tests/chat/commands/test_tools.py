@@ -383,7 +383,7 @@ async def test_only_hosts_that_were_shown_are_agreed_to(harness: UpdateHarness, 
     await press_button(harness, f"tools:tick:{sealed}:1")  # another admin, meanwhile
     for hosts_hash in (f":{hash_name('near.example')}", ""):
         await press_button(harness, f"tools:host:{sealed}{hosts_hash}")
-        assert "would go to far.example, near.example. Allow that?" in read_redrawn(harness)
+        assert "would go to far.example and near.example. Allow that?" in read_redrawn(harness)
         assert await harness.load_items(kind="system") == []
     assert (
         await press_button(harness, f"tools:host:{sealed}:{hash_name('far.example near.example')}")

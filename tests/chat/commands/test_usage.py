@@ -46,20 +46,20 @@ async def test_the_details_of_the_last_turn_are_behind_a_button_and_back_again(h
     turn = await harness.store_answered_turn("what time is it")
     await store_call(harness, turn)
     (sent,) = await harness.send_text("/usage")
-    assert sent.text.splitlines()[0] == "Last answer: 2.0 s"
+    assert sent.text.splitlines()[0] == "Last answer: 2s"
     assert sent.buttons == {"Details": f"details:{turn}", "Chart": "picture"}
     toast, sent_more = await harness.tap(f"details:{turn}")
     assert (toast, sent_more) == (None, [])
     assert await harness.tap("usage") == (None, [])
     details, summary = harness.bot.calls_of("edit_message_text")
     assert details["given"][0].splitlines() == [
-        f"Turn {turn}: 2.0 s",
+        f"Turn {turn}: 2s",
         "Thinking: on",
         "Why: two tools match: search, remind",
         "Model calls, canvases estimated:",
-        "1. 2 canvases, 2.0 s",
-        "    512 in, 480 cached, waited 1.0 s",
-        "Cached: 94% of the input",
+        "1. 2 canvases, 2s",
+        "    512 in, 480 cached, waited 1s",
+        "Cached: 93.8% of the input",
         "Model: diffusiongemma",
     ]
     assert "Back" in str(details["reply_markup"])
@@ -95,14 +95,14 @@ async def test_everybody_is_ranked_for_admins(harness: UpdateHarness):
     (sent,) = await harness.send_text("/usage all", person=ADMIN)
     assert sent.text.splitlines() == [
         "Everybody:",
-        "Today: 6 canvases est., 4.0 s",
-        "30 d: 6 canvases est., 4.0 s",
+        "Today: 6 canvases est., 4s",
+        "30 d: 6 canvases est., 4s",
         "People, canvases in 30 d:",
-        "1. Bob: 4, 2.0 s",
-        "2. Anna: 2, 2.0 s",
+        "1. Bob: 4, 2s",
+        "2. Anna: 2, 2s",
         "Chats, canvases in 30 d:",
-        "1. Bob (6): 4, 2.0 s",
-        "2. Anna (5): 2, 2.0 s",
+        "1. Bob (6): 4, 2s",
+        "2. Anna (5): 2, 2s",
     ]
     harness.now += 40 * 86_400
     (sent,) = await harness.send_text("/usage all", person=ADMIN)
@@ -118,8 +118,8 @@ async def test_a_day_begins_where_the_person_is(harness: UpdateHarness):
     harness.now += 3600
     await harness.send_text("/zone Berlin")
     sent, photo = await harness.send_text("/usage chart")
-    assert "Today: 0 answers, 0.0 s" in sent.text
-    assert "Last 30 days: 1 answer, 2.0 s" in sent.text
+    assert "Today: 0 answers, 0s" in sent.text
+    assert "Last 30 days: 1 answer, 2s" in sent.text
     assert photo.text == "You, the last 30 days (Europe/Berlin)"
     (sent,) = await harness.send_text("/limits")
     assert sent.text == "You don't have a daily limit."
@@ -147,11 +147,11 @@ async def test_a_chart_is_sent_as_figures_and_then_as_a_picture(harness: UpdateH
     await store_call(harness, await harness.store_answered_turn("hi"))
     sent, photo = await harness.send_text("/usage chart")
     assert sent.text.splitlines()[3:] == [
-        "30 d: 2 canvases est., 2.0 s",
+        "30 d: 2 canvases est., 2s",
         "Thinking, 30 d: 1 of 1 turns",
         "    2 of 2 canvases est.",
-        "    2.0 s of 2.0 s",
-        "    answered 100 %, without –",
+        "    2s of 2s",
+        "    answered 100%, without –",
     ]
     assert photo.text == "You, the last 30 days (UTC)"
     [(name, picture)] = await load_files(harness)
@@ -223,7 +223,7 @@ async def test_others_write_while_a_chart_of_everybody_is_read(
     await harness.let_in(ADMIN, "admin")
     await store_call(harness, await harness.store_answered_turn("hi", person=BOB))
     sent, _ = await harness.send_text("/usage chart all", person=ADMIN)
-    assert "1. Bob: 2, 2.0 s" in sent.text
+    assert "1. Bob: 2, 2s" in sent.text
     toast, (photo,) = await harness.tap("picture:all", person=ADMIN)
     assert (toast, photo.text) == ("I'm drawing the chart.", "Everybody, the last 30 days (UTC)")
 
@@ -266,7 +266,7 @@ async def test_the_details_tell_where_the_seconds_went(harness: UpdateHarness):
     await harness.tap(f"details:{turn}")
     (details,) = harness.bot.calls_of("edit_message_text")
     assert details["given"][0].splitlines()[-3:] == [
-        "Where 2.0 s went:",
-        "    1.5 s for the first canvas",
-        "    0.5 s for Telegram",
+        "Where 2s went:",
+        "    1.5s for the first canvas",
+        "    0.5s for Telegram",
     ]

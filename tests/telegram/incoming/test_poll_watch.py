@@ -4,6 +4,7 @@ import pytest
 
 from bot.telegram.incoming.envelope import list_message_ages
 from bot.telegram.incoming.poll_watch import FRESH_AFTER_SECONDS, PollWatch
+from bot.translations.translator import ENGLISH, Translatable
 
 HOUR = 3600.0
 
@@ -14,8 +15,8 @@ class RecordedAlarm:
     def __init__(self) -> None:
         self.alerts: list[str] = []
 
-    async def alert_admins(self, text: str) -> None:
-        self.alerts.append(text)
+    async def alert_admins(self, text: Translatable) -> None:
+        self.alerts.append(text(ENGLISH))
 
 
 async def list_alerts(waited_seconds: float, ages: list[list[float]]) -> list[str]:

@@ -28,6 +28,7 @@ from bot.telegram.incoming.backlog import BacklogLimits
 from bot.telegram.incoming.envelope import read_envelope
 from bot.telegram.incoming.poll_watch import RIVAL_CONFLICTS
 from bot.telegram.incoming.polling import PollerCallbacks, PollerOptions, UpdatePoller
+from bot.translations.translator import ENGLISH, Translatable
 from tests.support.group_chat import open_group
 from tests.support.groups import build_directory, read_private_envelope
 
@@ -46,8 +47,8 @@ class PollerHarness:
     stored_count: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def alert_admins(self, line: str) -> None:
-        self.alerts.append(line)
+    async def alert_admins(self, text: Translatable) -> None:
+        self.alerts.append(text(ENGLISH))
         self.changed.set()
 
     def count_updates(self, updates: Sequence[IncomingUpdate]) -> None:

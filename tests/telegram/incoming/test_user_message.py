@@ -133,7 +133,7 @@ def test_what_is_refused_is_listed_with_names_a_sentence_for_each_reason():
         IncomingMessage({}, 1.0, PHOTO, unusable_reason="it is damaged"),
         IncomingMessage({"caption": " \n"}, 1.0, VOICE, unusable_reason="it is damaged"),
     ]
-    sentences = "I couldn't use 2 of your photos, your voice message: it is damaged. "
+    sentences = "I couldn't use 2 of your photos and your voice message: it is damaged. "
     sentences += "I couldn't use your file a.txt: it is empty."
     assert user_message.explain_refusal(messages) == sentences
     preface = f"({sentences.replace(' a.txt', '')})\n\n"
@@ -199,7 +199,7 @@ def build_files(count: int, lengths: int) -> list[IncomingMessage]:
 
 def test_files_read_to_the_same_part_share_a_sentence_with_their_names():
     composed = compose_user_messages(build_files(2, lengths=1), 200)
-    files = "your file `'*0*.txt`, your file `'*1*.txt`"
+    files = "your file `'*0*.txt` and your file `'*1*.txt`"
     assert composed.preface == f"(I read {files} only in part: the first 100 of 5,000 characters.)\n\n"
 
 
@@ -229,7 +229,7 @@ def test_what_cannot_be_used_is_said_in_the_language_of_the_sender_and_stays_eng
     ]
     german = load_translator("de")
     composed = compose_user_messages(messages, 900, german)
-    assert composed.preface == "(Ich konnte deine Datei, 2 deiner Fotos nicht verwenden: leere Datei.)\n\n"
+    assert composed.preface == "(Ich konnte deine Datei und 2 deiner Fotos nicht verwenden: leere Datei.)\n\n"
     assert (
         composed.texts[0] == "[data: file a.txt]\n(file not shown to you: it is empty)\n[end of data]\nLies"
     )
