@@ -8,12 +8,13 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 
 import typer
 
 from bot.errors import QuestionRefused
+from bot.tables import Line
 
 GRACE_SECONDS = 9.5  # a stop may take this long; supervisors kill at ten
 
@@ -28,8 +29,13 @@ def show_progress(done: int, total: int, label: str) -> None:
         typer.echo(f"\r\x1b[K{line}", nl=False, err=True)
 
 
-def write_output(output: str | bytes, path: Path | None) -> None:
-    """Print the output, or write it to a file (mode 0600). Raises QuestionRefused."""
+def write_output(output: str | bytes | Iterable[Line], path: Path | None = None) -> None:
+    """Print the output, or write it to a file (mode 0600). Raises QuestionRefused.
+
+    Lines and tables are laid out for the terminal or for a file; a whole text stays as it is.
+    """
+    if not isinstance(output, str | bytes):
+        output = _lay_out(output, path)
     if path is None and isinstance(output, bytes) and _is_terminal():
         raise QuestionRefused("A picture is no text for a terminal. Example: --format png --out report.png")
     if path is None:
@@ -46,6 +52,13 @@ def write_output(output: str | bytes, path: Path | None) -> None:
 
 def _is_terminal() -> bool:
     return sys.stdout.isatty()
+
+
+def _lay_out(lines: Iterable[Line], path: Path | None = None) -> str:
+    from bot.tables.layout import build_console, format_lines
+
+    console = build_console(is_terminal=path is None and _is_terminal())
+    return "\n".join(format_lines(lines, console))
 
 
 class TerminalPrompter:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bot.terminal import Work
+from bot.terminal import Work, write_output
 
 if TYPE_CHECKING:
     from bot.bench.endpoint.terminal import MeasureEndpoint
@@ -80,7 +80,7 @@ def thinking(
 
     options = ThinkingOptions(tuple(data), costs)
     report = asyncio.run(run_thinking(options, functools.partial(typer.echo, err=True)))
-    typer.echo(format_json(report) if json else "\n".join(format_lines(report)))
+    write_output(format_json(report) if json else format_lines(report))
 
 
 @bench.command(epilog="Examples: canvasgram bench prefill · canvasgram bench prefill --turns 200 --check")
@@ -97,7 +97,7 @@ def prefill(
 
     options = PrefillOptions(turns) if budget is None else PrefillOptions(turns, budget)
     report = run_prefill(options, functools.partial(typer.echo, err=True))
-    typer.echo(format_json(report) if json else "\n".join(format_lines(report)))
+    write_output(format_json(report) if json else format_lines(report))
     if check and not report.has_passed:
         raise typer.Exit(1)
 
@@ -129,13 +129,14 @@ def many_tools(
         document_report = document_bench.run_documents(document_bench.DocumentOptions(documents), print_line)
         has_passed = document_report.has_passed
         lines = document_bench.format_lines(document_report)
-        text = document_bench.format_json(document_report) if json else "\n".join(lines)
+        text = document_bench.format_json(document_report)
     else:
         options = search_bench.ToolSearchOptions(tuple(data or ()), registered)
         report = search_bench.run_tool_search(options, print_line)
         has_passed = report.has_passed
-        text = search_bench.format_json(report) if json else "\n".join(search_bench.format_lines(report))
-    typer.echo(text)
+        lines = search_bench.format_lines(report)
+        text = search_bench.format_json(report)
+    write_output(text if json else lines)
     if check and not has_passed:
         raise typer.Exit(1)
 
@@ -146,5 +147,5 @@ def _build_work(measure: "MeasureEndpoint", out: Path | None, as_json: bool) -> 
     return functools.partial(
         run_and_print,
         measure,
-        OutputOptions(typer.echo, functools.partial(typer.echo, err=True), out, as_json),
+        OutputOptions(write_output, functools.partial(typer.echo, err=True), out, as_json),
     )

@@ -4,25 +4,17 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Final
 
 from bot.check.findings import WORST_FIRST, CheckReport, Finding
-from bot.tables import format_table
-
-WIDTH: Final = 110
-_STATUS_WIDTH: Final = 7
-_NAME_WIDTH: Final = 22
-_GAPS: Final = 4  # the spaces between the three columns
+from bot.tables import Line, TextTable
 
 
-def render_lines(report: CheckReport) -> Iterator[str]:
+def render_lines(report: CheckReport) -> Iterator[Line]:
     """The table: one row per finding; where something is wrong, also what it means and how to fix it."""
     yield f"Check of {report.url}"
     yield ""
     rows = [row for finding in report.findings for row in _finding_rows(finding)]
-    if rows:
-        text_width = WIDTH - _STATUS_WIDTH - _NAME_WIDTH - _GAPS
-        yield from format_table(rows, text_columns=3, column_widths=(_STATUS_WIDTH, _NAME_WIDTH, text_width))
+    yield TextTable("", (), rows, text_columns=3)
     yield ""
     counts = Counter(finding.status for finding in report.findings)
     summary = ", ".join(f"{counts[status]} {status}" for status in WORST_FIRST if counts[status])

@@ -21,7 +21,7 @@ from bot.bench.cli import bench
 from bot.cli.tools.commands import tools
 from bot.errors import CanvasgramError, QuestionRefused, SettingsRefused, StoreReplaced
 from bot.terminal import TerminalPrompter, Work, run_until_signal, show_progress, write_output
-from bot.usage.plain_text import escape_for_terminal
+from bot.usage.plain_text import escape_for_terminal, escape_lines
 
 if TYPE_CHECKING:
     from bot.settings import Settings
@@ -174,7 +174,7 @@ def check(
         if json:
             typer.echo(output.render_json(report))
         else:
-            typer.echo("\n".join(map(escape_for_terminal, output.render_lines(report))))
+            write_output(escape_lines(output.render_lines(report)))
         return report.exit_code
 
     return work
@@ -267,12 +267,12 @@ def turn(
     from bot.usage.turn_report import TEXTS_SHOWN_NOTICE
 
     url = _load_database_url(env_file)
-    lines = asyncio.run(
+    rendered = asyncio.run(
         report_command.render_turn(url, number, with_texts=texts, as_json=json, now=time.time())
     )
     if texts:
         typer.echo(TEXTS_SHOWN_NOTICE, err=True)
-    typer.echo(lines)
+    write_output(rendered)
 
 
 @cli.command(epilog="Examples: canvasgram admin · canvasgram admin --link")
@@ -349,7 +349,7 @@ def list_jobs(context: typer.Context, env_file: EnvFile = ENV_FILE) -> None:
         return
     from bot.cli import system_jobs
 
-    typer.echo(asyncio.run(system_jobs.list_system_jobs(_load_database_url(env_file))))
+    write_output(asyncio.run(system_jobs.list_system_jobs(_load_database_url(env_file))))
 
 
 @jobs.command("run", epilog="Examples: canvasgram jobs run backup · canvasgram jobs run retention")

@@ -17,7 +17,7 @@ from bot.db.queues.system_jobs import (
 from bot.db.readonly import open_readonly
 from bot.errors import NothingFound, QuestionRefused
 from bot.jobs.times.rrules import load_zone
-from bot.tables import format_table
+from bot.tables import Line, TextTable
 from bot.usage.plain_text import escape_for_terminal
 
 JOB_ORDERED = (
@@ -28,7 +28,7 @@ COLUMNS = ("job", "next", "last", "how it went", "what it does")
 _RESULT_TEXTS = {None: "never ran", "new": "waits", "running": "at work", "done": "ok", "dead": "failed"}
 
 
-async def list_system_jobs(database_url: str) -> str:
+async def list_system_jobs(database_url: str) -> list[Line]:
     """List the system jobs, and count the jobs of users.
 
     Raises NothingFound, or why the database cannot be read.
@@ -39,10 +39,9 @@ async def list_system_jobs(database_url: str) -> str:
         read_at = await find_last_reading_time(tx)
     if not statuses:
         raise NothingFound("There are no jobs yet: `canvasgram run` makes them.")
-    table = format_table(
-        [_format_row(status, read_at) for status in statuses], headers=COLUMNS, text_columns=len(COLUMNS)
-    )
-    return "\n".join([*table, "", *_format_notes(statuses, user_job_counts)])
+    rows = [_format_row(status, read_at) for status in statuses]
+    table = TextTable("", COLUMNS, rows, text_columns=len(COLUMNS))
+    return [table, "", *_format_notes(statuses, user_job_counts)]
 
 
 async def run_system_job(database_url: str, name: str, *, now: float) -> str:

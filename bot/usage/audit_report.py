@@ -5,19 +5,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bot.db.tools.audit import AuditEntry
+from bot.tables import TextTable
 from bot.usage.figures import EMPTY_CELL
 from bot.usage.json_records import JsonRecord
 from bot.usage.report import format_local, format_person, format_utc
-from bot.usage.tables import ReportSection
 
 MACHINE_LABEL = "the machine"
 _COLUMNS = ("who", "via", "what", "subject", "before", "after")
 
 
-def build_section(changes: Sequence[AuditEntry], names: Mapping[int, str], zone: str) -> ReportSection:
+def build_section(changes: Sequence[AuditEntry], names: Mapping[int, str], zone: str) -> TextTable:
     """The changes, one per row."""
     rows = tuple(_build_row(change, names, zone) for change in changes)
-    return ReportSection("Changes by admins", (f"when ({zone})", *_COLUMNS), rows)
+    return TextTable("Changes by admins", (f"when ({zone})", *_COLUMNS), rows)
 
 
 def build_records(changes: Sequence[AuditEntry]) -> list[JsonRecord]:

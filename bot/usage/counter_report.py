@@ -4,19 +4,19 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from bot.db.usage.counter_readings import CounterReading
+from bot.tables import TextTable
 from bot.usage.figures import EMPTY_CELL, format_count
 from bot.usage.json_records import JsonRecord
 from bot.usage.report import format_local, format_utc
-from bot.usage.tables import ReportSection
 
 TITLE = "Readings of the endpoint's counters, server / ours"
 _COLUMNS = ("input", "cached", "output", "requests", "gap", "cause")
 
 
-def build_section(readings: Sequence[CounterReading], zone: str) -> ReportSection:
+def build_section(readings: Sequence[CounterReading], zone: str) -> TextTable:
     """The readings, one per row; what was counted is since the reading before."""
     rows = tuple((format_local(reading.read_at, zone), *_build_cells(reading)) for reading in readings)
-    return ReportSection(TITLE, (f"when ({zone})", *_COLUMNS), rows)
+    return TextTable(TITLE, (f"when ({zone})", *_COLUMNS), rows)
 
 
 def build_records(readings: Sequence[CounterReading]) -> list[JsonRecord]:

@@ -1,4 +1,4 @@
-"""Writes tables and records for terminals, spreadsheets (CSV), machines (JSON) and pages (Markdown). Pure.
+"""Writes tables and records for spreadsheets (CSV), machines (JSON) and pages (Markdown). Pure.
 
 Every text is escaped for its destination; numbers are written as they are.
 """
@@ -8,30 +8,19 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
-from bot.tables import format_table
+from bot.tables import TextTable
 from bot.usage.figures import UNKNOWN
 from bot.usage.json_records import JsonRecord, RecordValue
-from bot.usage.plain_text import escape_for_markdown, escape_for_spreadsheet, escape_for_terminal
-from bot.usage.tables import ReportSection
+from bot.usage.plain_text import escape_for_markdown, escape_for_spreadsheet
 
 
-def render_table(sections: Iterable[ReportSection], notes: Iterable[str]) -> str:
-    """The sections as tables for a terminal, and the notes as lines below them."""
-    lines = []
-    for section in sections:
-        rows = [[escape_for_terminal(text) for text in row] for row in section.rows]
-        headers = [escape_for_terminal(name) for name in section.columns]
-        lines += [*format_table(rows, headers=headers, title=section.title), ""]
-    return "\n".join([*lines, *map(escape_for_terminal, notes)])
-
-
-def render_markdown(sections: Iterable[ReportSection], notes: Iterable[str]) -> str:
-    """The same as Markdown."""
+def render_markdown(sections: Iterable[TextTable], notes: Iterable[str]) -> str:
+    """The sections as tables, and the notes as a list below them."""
     note_lines = [f"- {escape_for_markdown(note)}" for note in notes]
     return "\n".join([*_render_markdown_lines(sections), *note_lines])
 
 
-def _render_markdown_lines(sections: Iterable[ReportSection]) -> Iterator[str]:
+def _render_markdown_lines(sections: Iterable[TextTable]) -> Iterator[str]:
     for section in sections:
         yield f"### {escape_for_markdown(section.title)}"
         yield ""

@@ -1,6 +1,10 @@
 """Escapes texts from outside for terminals, spreadsheets and Markdown. Pure."""
 
 import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from bot.tables import Line, TextTable
 
 _ESCAPED_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -10,6 +14,16 @@ _MARKDOWN_SPECIALS = "\\`*_[]<>|~#$"
 def escape_for_terminal(text: str) -> str:
     """One line that no terminal obeys: control and direction characters are spelled out."""
     return "".join(map(_escape_character, text))
+
+
+def escape_lines(lines: Iterable[Line]) -> Iterator[Line]:
+    """The same for lines and the rows of tables, whose titles are words of ours."""
+    for line in lines:
+        if isinstance(line, TextTable):
+            rows = [[escape_for_terminal(text) for text in row] for row in line.rows]
+            yield replace(line, rows=rows)
+        else:
+            yield escape_for_terminal(line)
 
 
 def escape_for_spreadsheet(text: str) -> str:

@@ -8,10 +8,10 @@ from dataclasses import asdict
 
 from bot.canvases import costs_canvases
 from bot.db.usage.rankings import RankedCall, RankedTurn
+from bot.tables import TextTable
 from bot.usage.figures import EMPTY_CELL, format_count, format_seconds
 from bot.usage.json_records import JsonRecord
 from bot.usage.report import format_local, format_person, format_utc
-from bot.usage.tables import ReportSection
 
 _TURN_COLUMNS = (
     *("turn", "when ({zone})", "chat", "user", "thinking", "calls", "tools"),
@@ -25,18 +25,18 @@ _CALL_COLUMNS = (
 
 def build_turn_section(
     turns: Sequence[RankedTurn], sort: str, names: Mapping[int, str], zone: str
-) -> ReportSection:
+) -> TextTable:
     """The turns, one per row."""
     rows = tuple(_turn_cells(turn, names, zone) for turn in turns)
-    return ReportSection(f"Turns by {sort}", _name_columns(_TURN_COLUMNS, zone), rows)
+    return TextTable(f"Turns by {sort}", _name_columns(_TURN_COLUMNS, zone), rows)
 
 
 def build_call_section(
     calls: Sequence[RankedCall], sort: str, names: Mapping[int, str], zone: str
-) -> ReportSection:
+) -> TextTable:
     """The model calls, one per row."""
     rows = tuple(_call_cells(call, names, zone) for call in calls)
-    return ReportSection(f"Model calls by {sort}", _name_columns(_CALL_COLUMNS, zone), rows)
+    return TextTable(f"Model calls by {sort}", _name_columns(_CALL_COLUMNS, zone), rows)
 
 
 def _name_columns(columns: Sequence[str], zone: str) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from bot.db.usage.rankings import Sort
 from bot.db.usage.turn_steps import load_steps
 from bot.db.usage.usage_sums import Scope
 from bot.errors import NothingFound, QuestionRefused
+from bot.tables import Line, TextTable
 from bot.usage import (
     audit_report,
     chart_image,
@@ -31,7 +32,7 @@ from bot.usage import (
 )
 from bot.usage.headline import build_lines as build_headline
 from bot.usage.json_records import JsonRecord
-from bot.usage.plain_text import escape_for_markdown, escape_for_terminal
+from bot.usage.plain_text import escape_for_markdown, escape_lines
 from bot.usage.queries import load_report
 from bot.usage.query_args import (
     GROUPINGS,
@@ -42,7 +43,6 @@ from bot.usage.query_args import (
     parse_turn_id,
 )
 from bot.usage.report import Grouping, ReportQuery, UsageReport, name_people
-from bot.usage.tables import ReportSection
 
 ReportFormat = Literal["table", "csv", "json", "md", "png"]
 ListKind = Literal["turns", "calls", "readings"]
@@ -50,6 +50,9 @@ DEFAULT_TOP = 20
 DEFAULT_SORT: Sort = "tokens"
 FORMATS: tuple[ReportFormat, ...] = get_args(ReportFormat)
 LIST_KINDS: tuple[ListKind, ...] = get_args(ListKind)
+
+Rendered = str | bytes | list[Line]
+"""A whole text, a picture, or lines and tables that a terminal lays out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ class ReportOptions:
     thinking: str | None = None
 
 
-async def render_report(url: str, options: ReportOptions, *, now: float) -> str | bytes:
+async def render_report(url: str, options: ReportOptions, *, now: float) -> Rendered:
     """The report in the requested format.
 
     Raises QuestionRefused, NothingFound, or the reason why the database cannot be read.
@@ -107,7 +110,7 @@ async def render_report(url: str, options: ReportOptions, *, now: float) -> str 
     return _RENDERERS[form](name_people(report, names), headline)
 
 
-async def render_audit(url: str, options: ReportOptions, *, now: float) -> str:
+async def render_audit(url: str, options: ReportOptions, *, now: float) -> Rendered:
     """What admins changed, in the requested format.
 
     Of the options only the time, the user, the format and `top` may be given. Raises as `render_report`.
@@ -132,7 +135,9 @@ async def render_audit(url: str, options: ReportOptions, *, now: float) -> str:
     )
 
 
-async def render_turn(url: str, turn_id_text: str, *, with_texts: bool, as_json: bool, now: float) -> str:
+async def render_turn(
+    url: str, turn_id_text: str, *, with_texts: bool, as_json: bool, now: float
+) -> Rendered:
     """One turn by its id; that its texts were read is recorded in the audit log before they are shown."""
     turn_id = parse_turn_id(turn_id_text)
     async with open_readonly(url) as database, database.long_read_transaction() as tx:
@@ -147,7 +152,7 @@ async def render_turn(url: str, turn_id_text: str, *, with_texts: bool, as_json:
             await audit.record_texts_read(tx, audit.MACHINE, turn_id, reason=None, now=now)
     if as_json:
         return turn_report.render_json(turn)
-    return "\n".join(turn_report.render_lines(turn, names))
+    return [*escape_lines(turn_report.render_lines(turn, names))]
 
 
 def _parse_scope(options: ReportOptions, now: float) -> Scope:
@@ -163,7 +168,7 @@ def _parse_scope(options: ReportOptions, now: float) -> Scope:
     return parse_call_filters(scope, options.endpoint, options.tool, options.purpose, options.thinking)
 
 
-async def _render_ranking(url: str, options: ReportOptions, scope: Scope, form: ReportFormat) -> str:
+async def _render_ranking(url: str, options: ReportOptions, scope: Scope, form: ReportFormat) -> Rendered:
     kind = parse_choice("--list", options.what or "", LIST_KINDS)
     sort = parse_choice("--sort", options.sort, SORTS)
     if options.by is not None or form == "png":
@@ -181,7 +186,7 @@ async def _render_ranking(url: str, options: ReportOptions, scope: Scope, form: 
 
 async def _load_ranking(
     database: Database, kind: ListKind, scope: Scope, sort: Sort, limit: int
-) -> tuple[ReportSection, list[JsonRecord]]:
+) -> tuple[TextTable, list[JsonRecord]]:
     async with database.long_read_transaction() as tx:
         if kind == "readings":
             readings = await counter_readings.list_newest(tx, scope, limit)
@@ -196,7 +201,7 @@ async def _load_ranking(
         return rankings.build_call_section(calls, sort, names, scope.zone), rankings.build_call_records(calls)
 
 
-def _render_list(form: ReportFormat, section: ReportSection, records: list[JsonRecord]) -> str:
+def _render_list(form: ReportFormat, section: TextTable, records: list[JsonRecord]) -> Rendered:
     match form:
         case "csv":
             return formats.render_csv(records)
@@ -204,7 +209,7 @@ def _render_list(form: ReportFormat, section: ReportSection, records: list[JsonR
             return formats.render_json(records)
         case "md":
             return formats.render_markdown([section], [])
-    return formats.render_table([section], [])
+    return [*escape_lines([section])]
 
 
 def _nothing_found_message(scope: Scope) -> str:
@@ -213,9 +218,11 @@ def _nothing_found_message(scope: Scope) -> str:
     return "There is nothing in the ledger for this."
 
 
-def _render_table(report: UsageReport, headline: Sequence[str]) -> str:
-    lines = [escape_for_terminal(line) for line in headline]
-    return "\n".join([*lines, "", formats.render_table(_build_sections(report), _build_notes(report))])
+def _render_table(report: UsageReport, headline: Sequence[str]) -> Rendered:
+    lines: list[Line] = [*headline, ""]
+    for section in _build_sections(report):
+        lines += [section, ""]
+    return [*escape_lines([*lines, *_build_notes(report)])]
 
 
 def _render_markdown(report: UsageReport, headline: Sequence[str]) -> str:
@@ -223,7 +230,7 @@ def _render_markdown(report: UsageReport, headline: Sequence[str]) -> str:
     return "\n".join([*lines, "", formats.render_markdown(_build_sections(report), _build_notes(report))])
 
 
-def _build_sections(report: UsageReport) -> list[ReportSection]:
+def _build_sections(report: UsageReport) -> list[TextTable]:
     return [*thinking_report.build_sections(report), *tables.build_sections(report)]
 
 
@@ -246,7 +253,7 @@ def _render_picture(report: UsageReport, _: Sequence[str]) -> bytes:
     return chart_image.draw_png(charts.build_report_chart(report, title))
 
 
-_RENDERERS: Mapping[ReportFormat, Callable[[UsageReport, Sequence[str]], str | bytes]] = {
+_RENDERERS: Mapping[ReportFormat, Callable[[UsageReport, Sequence[str]], Rendered]] = {
     "table": _render_table,
     "md": _render_markdown,
     "csv": _render_csv,

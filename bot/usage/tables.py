@@ -5,10 +5,10 @@ length it was measured at.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from bot.db.usage.usage_sums import CallSums, Scope, TurnSums
 from bot.db.usage.verdict_sums import VerdictSums
+from bot.tables import TextTable
 from bot.usage.figures import (
     EMPTY_CELL,
     UNKNOWN,
@@ -52,31 +52,22 @@ _APPROVAL_ANSWERS: tuple[tuple[str | None, ...], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ReportSection:
-    """A table; the first column names its rows."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-def build_sections(report: UsageReport) -> Iterator[ReportSection]:
+def build_sections(report: UsageReport) -> Iterator[TextTable]:
     """The tables of a report that is not empty."""
     label_column = report.query.by or ""
     groups = report.shown_groups
     if report.query.by != "tool":
         token_rows = tuple(_token_row(group) for group in groups)
-        yield ReportSection("Tokens and canvases", (label_column, *_TOKEN_COLUMNS), token_rows)
+        yield TextTable("Tokens and canvases", (label_column, *_TOKEN_COLUMNS), token_rows)
         outcome_rows = tuple(_outcome_row(group) for group in groups)
-        yield ReportSection("Retries, cut and failed calls", (label_column, *_OUTCOME_COLUMNS), outcome_rows)
+        yield TextTable("Retries, cut and failed calls", (label_column, *_OUTCOME_COLUMNS), outcome_rows)
     yield from _build_seconds_sections(report, label_column)
     yield from _build_tool_sections(report, label_column)
     verdict_rows = tuple(
         _verdict_row(group.label, group.verdicts) for group in report.shown_groups if group.verdicts
     )
     if verdict_rows:
-        yield ReportSection("What people think of answers", (label_column, *_VERDICT_COLUMNS), verdict_rows)
+        yield TextTable("What people think of answers", (label_column, *_VERDICT_COLUMNS), verdict_rows)
 
 
 def build_notes(report: UsageReport) -> Iterator[str]:
@@ -165,7 +156,7 @@ def _format_thinking_seconds(turns: TurnSums) -> str:
     return format_known_seconds(turns.thinking_seconds, turns.thinking_settled, turns.thinking)
 
 
-def _build_seconds_sections(report: UsageReport, label_column: str) -> Iterator[ReportSection]:
+def _build_seconds_sections(report: UsageReport, label_column: str) -> Iterator[TextTable]:
     seconds_by_group = [
         (group, group.turn_sums.seconds)
         for group in report.shown_groups
@@ -174,14 +165,14 @@ def _build_seconds_sections(report: UsageReport, label_column: str) -> Iterator[
     if report.groups and seconds_by_group:
         names = tuple(INTERVAL_NAMES[interval] for interval in INTERVAL_COLUMNS)
         rows = tuple((group.label, *map(format_seconds, seconds)) for group, seconds in seconds_by_group)
-        yield ReportSection("Seconds by interval", (label_column, *names), rows)
+        yield TextTable("Seconds by interval", (label_column, *names), rows)
         if any(group.percentiles for group, _ in seconds_by_group):
             rows = tuple((group.label, *_percentile_cells(group, "whole")) for group, _ in seconds_by_group)
-            yield ReportSection("Seconds a turn", (label_column, "turns", *_PERCENTILE_COLUMNS), rows)
+            yield TextTable("Seconds a turn", (label_column, "turns", *_PERCENTILE_COLUMNS), rows)
     if report.total.turn_sums and report.total.turn_sums.settled:
         title = "Seconds of all turns by interval" if report.groups else "Seconds by interval"
         columns = ("", "sum", "share", "turns with it", *_PERCENTILE_COLUMNS)
-        yield ReportSection(title, columns, tuple(_interval_rows(report.total, report.total.turn_sums)))
+        yield TextTable(title, columns, tuple(_interval_rows(report.total, report.total.turn_sums)))
 
 
 def _interval_rows(total: ReportGroup, turns: TurnSums) -> Iterator[tuple[str, ...]]:
@@ -205,19 +196,19 @@ def _percentile_cells(group: ReportGroup, interval: str) -> tuple[str, str, str,
     )
 
 
-def _build_tool_sections(report: UsageReport, label_column: str) -> Iterator[ReportSection]:
+def _build_tool_sections(report: UsageReport, label_column: str) -> Iterator[TextTable]:
     columns: tuple[str, ...] = (label_column, *_TOOL_COLUMNS)
     if report.query.by == "tool":
         columns += _PERCENTILE_COLUMNS
     groups = [group for group in report.shown_groups if group.tools]
     if any(group.tools and group.tools.calls for group in groups):
-        yield ReportSection("Tools", columns, tuple(_tool_row(group)[: len(columns)] for group in groups))
+        yield TextTable("Tools", columns, tuple(_tool_row(group)[: len(columns)] for group in groups))
     approval_rows = tuple(
         _approval_row(group.label, group.approvals) for group in report.shown_groups if group.approvals
     )
     if approval_rows:
         columns = (label_column, *_APPROVAL_COLUMNS)
-        yield ReportSection("Tool calls that asked a person first", columns, approval_rows)
+        yield TextTable("Tool calls that asked a person first", columns, approval_rows)
 
 
 def _tool_row(group: ReportGroup) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bot.db.usage.thinking_sums import ThinkingSums
+from bot.tables import TextTable
 from bot.usage.figures import (
     EMPTY_CELL,
     format_at_least,
@@ -15,7 +16,6 @@ from bot.usage.figures import (
     format_share,
 )
 from bot.usage.report import UsageReport, group_label
-from bot.usage.tables import ReportSection
 
 _COST_COLUMNS = (
     *("turns", "share", "canvases est.", "share", "a turn", "thought tokens"),
@@ -52,7 +52,7 @@ def count_endings(sums: ThinkingSums) -> EndingCounts:
     return EndingCounts(answered, cut, stopped, sum(endings.values()), rejected, still_open)
 
 
-def build_sections(report: UsageReport) -> Iterator[ReportSection]:
+def build_sections(report: UsageReport) -> Iterator[TextTable]:
     """The tables of a report by thinking; of another none."""
     all_sums = [group.thinking for group in report.groups if group.thinking is not None]
     if not all_sums:
@@ -60,9 +60,9 @@ def build_sections(report: UsageReport) -> Iterator[ReportSection]:
     turns = sum(sums.turns for sums in all_sums)
     canvases = sum(sums.canvases for sums in all_sums)
     cost_rows = tuple(_cost_row(sums, turns, canvases) for sums in all_sums)
-    yield ReportSection("What thinking cost", ("thinking", *_COST_COLUMNS), cost_rows)
+    yield TextTable("What thinking cost", ("thinking", *_COST_COLUMNS), cost_rows)
     ending_rows = tuple(_ending_row(sums) for sums in all_sums)
-    yield ReportSection("How turns ended", ("thinking", *_ENDING_COLUMNS), ending_rows)
+    yield TextTable("How turns ended", ("thinking", *_ENDING_COLUMNS), ending_rows)
 
 
 def build_notes(report: UsageReport) -> Iterator[str]:

@@ -4,12 +4,13 @@ Texts are shown only where they were asked for, and a line says so.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from itertools import pairwise
 
 from bot.canvases import costs_canvases
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps, TurnTakeover
+from bot.tables import Line, TextTable
 from bot.usage.figures import UNKNOWN, format_canvases, format_count, format_seconds
 from bot.usage.plain_text import escape_for_terminal
 from bot.usage.refusals import describe_tool_outcome
@@ -33,28 +34,28 @@ _SERVER_TIME_FIELDS = ("queue_time_ms", "time_to_first_token_ms", "generation_ti
 TurnEvent = tuple[float, int, str]  # epoch seconds, the order of simultaneous events, what happened
 
 
-def render_lines(turn: TurnSteps, names: Mapping[int, str]) -> Iterator[str]:
+def render_lines(turn: TurnSteps, names: Mapping[int, str]) -> Iterator[Line]:
     """The turn for a terminal."""
-    ending = escape_for_terminal(turn.ending or turn.state)
+    ending = turn.ending or turn.state
     person = f"user {turn.user}"
     if turn.user in names:
-        person = escape_for_terminal(format_person(str(turn.user), names))
-    yield f"Turn {turn.id} in chat {escape_for_terminal(turn.chat)}, of {person}: {ending}"
+        person = format_person(str(turn.user), names)
+    yield f"Turn {turn.id} in chat {turn.chat}, of {person}: {ending}"
     thinking = "on" if turn.thinking else "off"
-    yield f"Thinking: {thinking}, for: {escape_for_terminal(turn.thinking_why) or UNKNOWN}"
+    yield f"Thinking: {thinking}, for: {turn.thinking_why or UNKNOWN}"
     if turn.endpoint_why is not None:
         endpoint = "first" if turn.endpoint == "main" else "second"
-        yield f"Endpoint: the {endpoint}, for: {escape_for_terminal(turn.endpoint_why)}"
+        yield f"Endpoint: the {endpoint}, for: {turn.endpoint_why}"
     yield ""
     yield f"{format_utc(turn.received_at)} UTC, and seconds since:"
-    for time, _, text in sorted(_turn_events(turn), key=lambda event: event[:2]):
-        yield f"{time - turn.received_at:10.3f}  {text}"
+    events = sorted(_turn_events(turn), key=lambda event: event[:2])
+    yield _build_table([(time - turn.received_at, text) for time, _, text in events])
     yield ""
     yield from _breakdown_lines(turn)
     for utterance in turn.said:
         yield ""
-        yield f"{escape_for_terminal(utterance.role)}:"
-        yield from (f"    {escape_for_terminal(line)}" for line in utterance.text.splitlines())
+        yield f"{utterance.role}:"
+        yield TextTable("", (), [("  ", line) for line in utterance.text.splitlines()], text_columns=2)
 
 
 def render_json(turn: TurnSteps) -> str:
@@ -73,10 +74,9 @@ def _turn_events(turn: TurnSteps) -> Iterator[TurnEvent]:
     for number, call in enumerate(turn.calls, start=1):
         yield from ((time, 3, f"call {number}: {text}") for time, text in _call_events(call))
     for tool in turn.tools:
-        name = escape_for_terminal(tool.name)
-        yield from ((time, 4, f"tool {name}{text}") for time, text in _tool_events(tool))
+        yield from ((time, 4, f"tool {tool.name}{text}") for time, text in _tool_events(tool))
     if turn.ended_at is not None:
-        yield turn.ended_at, 5, f"the turn ends: {escape_for_terminal(turn.ending or turn.state)}"
+        yield turn.ended_at, 5, f"the turn ends: {turn.ending or turn.state}"
     for number, part in enumerate(turn.parts, start=1):
         yield from ((time, 6, f"message {number} {text}") for time, text in _part_events(part))
 
@@ -96,7 +96,7 @@ def _part_events(part: PartStep) -> Iterator[tuple[float, str]]:
     if part.done_at is not None:
         yield part.done_at, "has its final words"
     elif part.state != "done":
-        yield part.made_at, f"is stored; its delivery: {escape_for_terminal(part.state)}"
+        yield part.made_at, f"is stored; its delivery: {part.state}"
 
 
 def _call_events(call: CallStep) -> Iterator[tuple[float, str]]:
@@ -122,9 +122,9 @@ def _call_events(call: CallStep) -> Iterator[tuple[float, str]]:
 
 def _describe_request(call: CallStep) -> str:
     thinking = "thinking" if call.thinking else "no thinking"
-    text = f"{escape_for_terminal(call.purpose)} asked of {escape_for_terminal(call.model)}, {thinking}"
+    text = f"{call.purpose} asked of {call.model}, {thinking}"
     if call.again:
-        text += f", again: {escape_for_terminal(call.again)}"
+        text += f", again: {call.again}"
     return text
 
 
@@ -144,10 +144,10 @@ def describe_prompt(call: CallStep) -> str:
 
 
 def _describe_end(call: CallStep) -> str:
-    outcome = escape_for_terminal(call.outcome or UNKNOWN)
+    outcome = call.outcome or UNKNOWN
     if call.error:
-        outcome += f" ({escape_for_terminal(call.error)})"
-    reason = escape_for_terminal(call.finish_reason or UNKNOWN)
+        outcome += f" ({call.error})"
+    reason = call.finish_reason or UNKNOWN
     return f"{outcome}, finish reason {reason}; {_format_tokens(call)}"
 
 
@@ -165,7 +165,7 @@ def format_server_times(server_ms: str) -> str:
 
 def _format_tokens(call: CallStep) -> str:
     if call.prompt_tokens is None and call.completion_tokens is None:
-        return f"tokens unknown: {escape_for_terminal(call.usage_missing or 'the server did not tell')}"
+        return f"tokens unknown: {call.usage_missing or 'the server did not tell'}"
     inputs = f"{format_count(call.prompt_tokens)} in, {format_count(call.cached_tokens)} cached"
     is_complete = not call.usage_partial
     output = format_count(call.completion_tokens, is_complete=is_complete)
@@ -182,30 +182,36 @@ def _tool_events(tool: ToolStep) -> Iterator[tuple[float, str]]:
         yield tool.asked_at, ": a person is asked"
     if tool.answered_at is not None:
         answer = tool.answer or ""
-        yield tool.answered_at, f": {ANSWER_LABELS.get(answer, escape_for_terminal(answer))}"
+        yield tool.answered_at, f": {ANSWER_LABELS.get(answer, answer)}"
     if tool.began_at is not None:
         text = " begins"
         if tool.arguments is not None:
-            text += f" {escape_for_terminal(tool.arguments)}"
+            text += f" {tool.arguments}"
         yield tool.began_at, text
     if tool.ended_at is not None:
         yield tool.ended_at, f": {_describe_tool_end(tool, tool.ended_at)}"
 
 
 def _describe_tool_end(tool: ToolStep, ended_at: float) -> str:
-    text = escape_for_terminal(describe_tool_outcome(tool.outcome or UNKNOWN, tool.refusal))
+    text = describe_tool_outcome(tool.outcome or UNKNOWN, tool.refusal)
     if tool.began_at is not None:
         text += f" after {format_seconds(ended_at - tool.began_at)} s"
     if tool.result is not None:
-        text += f": {escape_for_terminal(tool.result)}"
+        text += f": {tool.result}"
     return text
 
 
-def _breakdown_lines(turn: TurnSteps) -> Iterator[str]:
+def _build_table(rows: Iterable[tuple[float, str]]) -> TextTable:
+    return TextTable("", (), [(f"{seconds:10.3f}", text) for seconds, text in rows], text_columns=2)
+
+
+def _breakdown_lines(turn: TurnSteps) -> Iterator[Line]:
     if not turn.account:
         yield "Where the seconds went: unknown, for the turn has no account (yet)."
         return
     yield "Where the seconds went:"
-    for interval, seconds in turn.account.items():
-        if seconds or interval == "whole":
-            yield f"{seconds:10.3f}  {INTERVAL_NAMES[interval]}"
+    yield _build_table(
+        (seconds, INTERVAL_NAMES[interval])
+        for interval, seconds in turn.account.items()
+        if seconds or interval == "whole"
+    )

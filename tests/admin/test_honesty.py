@@ -95,7 +95,7 @@ async def check_readings(page: AdminPageHarness, database_url: str, report: Row,
 async def check_changes(page: AdminPageHarness, database_url: str, raw: list[Row]) -> None:
     pages = await follow_pages(page, "/admin/honesty/changes?period=90d")
     options = ReportOptions(since="90d", form="json")
-    listed = json.loads(await render_audit(database_url, options, now=time.time()))
+    listed = json.loads(str(await render_audit(database_url, options, now=time.time())))
     assert [row | {"id": 0} for rows in pages for row in rows] == [entry | {"id": 0} for entry in listed]
     assert len(listed) == len(raw)
     blocked = await follow_pages(page, "/admin/honesty/changes?period=90d&what=blocked&user=12")
@@ -118,7 +118,7 @@ async def test_every_figure_is_the_reports_and_that_of_the_raw_rows(database: Da
         async with database.transaction() as tx:  # what the test's own login wrote
             await tx.exec_driver_sql("DELETE FROM audit WHERE what = 'logged in'")
         text = await render_report(database_url, ReportOptions(since="90d", form="json"), now=time.time())
-        report = json.loads(text)
+        report = json.loads(str(text))
         await check_unknown_usage(page, report, calls)
         await check_readings(page, database_url, report, readings)
         await check_changes(page, database_url, changes)

@@ -74,8 +74,10 @@ async def test_turns_of_a_random_month_are_shown_as_they_were(database: Database
             number = turn["id"]
             text = await page.get_text(f"/admin/turn/{number}")
             printed = json.loads(
-                await report_command.render_turn(
-                    database_url, str(number), with_texts=False, as_json=True, now=time.time()
+                str(
+                    await report_command.render_turn(
+                        database_url, str(number), with_texts=False, as_json=True, now=time.time()
+                    )
                 )
             )
             check_calls(await read_table(page, number, "calls"), month, number, turn["received_at"])

@@ -16,7 +16,7 @@ from bot.bench.cli import EndpointOption, KeyOption
 from bot.bench.endpoint.run import EndpointAddress
 from bot.cli.main import run_work
 from bot.errors import CanvasgramError
-from bot.terminal import Work
+from bot.terminal import Work, write_output
 from tests.bench.harness.figures import LoadReport
 from tests.bench.load.postgresql import PostgresOptions, run_postgresql
 from tests.bench.load.router import RoutingOptions, run_routing
@@ -122,7 +122,7 @@ def addressing(
     typer.echo("measuring: one read of each message", err=True)
     report = asyncio.run(address_reads.run_addressing(EndpointAddress(endpoint, key), data))
     lines = address_reads.format_lines(report)
-    typer.echo(address_reads.format_json(report) if json else "\n".join(lines))
+    write_output(address_reads.format_json(report) if json else lines)
 
 
 def _build_load_work(
@@ -130,7 +130,7 @@ def _build_load_work(
 ) -> Work:
     async def work(stop: asyncio.Event) -> int:
         report = await measure(stop)
-        typer.echo(format_json(report) if as_json else "\n".join(format_lines(report)))
+        write_output(format_json(report) if as_json else format_lines(report))
         if not report.is_complete:
             return 130
         if report.failures or (check and not report.has_passed):

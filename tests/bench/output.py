@@ -4,20 +4,20 @@ import json
 from collections.abc import Iterator
 
 from bot.bench.endpoint.result import STOPPED_BY_HAND
-from bot.tables import format_table
+from bot.tables import Line, TextTable
 from tests.bench.harness.bots import BOT_LABELS
 from tests.bench.harness.figures import BOT_ORDER, Figure, FigureLimit, FigureValue, LoadReport, Spread
 
 _TITLES = ("", *(BOT_LABELS[name] for name in BOT_ORDER), "ours / memory", "limit", "")
 
 
-def format_lines(report: LoadReport) -> Iterator[str]:
+def format_lines(report: LoadReport) -> Iterator[Line]:
     """A table of the figures, medians with (lowest–highest) of the runs, and below it the conditions."""
     if not report.is_complete:
         yield f"NOT WHOLE: {STOPPED_BY_HAND} What follows was measured before that."
     for failure in report.failures:
         yield f"FAILED: {failure}"
-    yield from format_table([_format_figure(figure) for figure in report.figures], headers=_TITLES, rule=True)
+    yield TextTable("", _TITLES, [_format_figure(figure) for figure in report.figures])
     yield ""
     for name, text in report.conditions:
         yield f"{name}: {text}"

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bot.bench.harness import machine
+from bot.terminal import write_output
 from tests.bench.harness import disk
 from tests.chaos.judge import judge
 from tests.chaos.output import format_run
@@ -31,7 +32,7 @@ def main() -> int:
         server = stack.enter_context(run_server(autovacuum=True)) if options.replicas else None
         run, journal = asyncio.run(run_chaos(options, folder, fork_server, server))
     anomalies = judge(journal)
-    print("\n".join(format_run(run, journal, anomalies, [*_describe_conditions(run, folder)])))
+    write_output(format_run(run, journal, anomalies, [*_describe_conditions(run, folder)]))
     if any(anomaly.is_breach for anomaly in anomalies):
         left = "tables and the logs" if options.replicas else "database and the log"
         (folder / "disturbances.txt").write_text("\n".join(map(str, journal.disturbances)))

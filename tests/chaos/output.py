@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from bot.tables import format_table
+from bot.tables import Line, TextTable
 from tests.chaos.anomaly import BREACHES, EXPLAINED, Anomaly
 from tests.chaos.journal import Journal
 from tests.chaos.state import ChaosRun
@@ -11,7 +11,7 @@ from tests.chaos.state import ChaosRun
 
 def format_run(
     run: ChaosRun, journal: Journal, anomalies: Sequence[Anomaly], conditions: Sequence[tuple[str, str]]
-) -> Iterator[str]:
+) -> Iterator[Line]:
     """The lines to print."""
     yield from map(str, anomalies)
     yield ""
@@ -31,9 +31,9 @@ def format_run(
         *((f"BREACH: {kind}", str(counts[kind])) for kind in BREACHES),
         *((f"explained: {kind}", str(counts[kind])) for kind in EXPLAINED),
     ]
-    yield from format_table(rows, headers=("", "count"), rule=True)
+    yield TextTable("", ("", "count"), rows)
     yield ""
-    yield from format_table(conditions, text_columns=2)
+    yield TextTable("", (), conditions, text_columns=2)
 
 
 def _count_kills(journal: Journal) -> list[tuple[str, int]]:

@@ -1,11 +1,11 @@
 """A short chaos run: kills, faults, and a database that fails break no promise."""
 
 import asyncio
-import sys
 from pathlib import Path
 
 import pytest
 
+from bot.terminal import write_output
 from tests.chaos.journal import Journal
 from tests.chaos.judge import judge
 from tests.chaos.output import format_run
@@ -38,7 +38,7 @@ def make_run(
     """Make a run, and assert that it breaks no promise."""
     run, journal = asyncio.run(run_chaos(options, folder, fork_server, server))
     anomalies = judge(journal)
-    sys.stdout.write("\n".join(format_run(run, journal, anomalies, ())))  # pytest shows it if the test fails
+    write_output(format_run(run, journal, anomalies, ()))  # pytest shows it if the test fails
     assert [str(anomaly) for anomaly in anomalies if anomaly.is_breach] == []
     assert len(journal.requests) >= options.messages
     assert run.kills >= options.kills

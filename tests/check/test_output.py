@@ -6,6 +6,7 @@ import pytest
 
 from bot.check import output
 from bot.check.findings import EXIT_CODES, CheckReport, Finding, FindingStatus
+from tests.support.terminal_text import lay_out
 
 PASSED = Finding("version", "pass", "vLLM 0.33.0.", "releases differ")
 WARNED = Finding("abort", "warn", "A seat is kept. " * 10, "/stop should free it", "--a-flag")
@@ -18,10 +19,9 @@ def make_report(*findings: Finding) -> CheckReport:
 
 
 def test_a_row_says_what_it_means_and_what_mends_it_where_something_is_wrong() -> None:
-    lines = list(output.render_lines(make_report(PASSED, WARNED, UNKNOWN, FAILED)))
-    assert max(map(len, lines)) <= output.WIDTH
-    text = "\n".join(lines)
-    assert "pass     version                 vLLM 0.33.0." in text
+    text = lay_out(output.render_lines(make_report(PASSED, WARNED, UNKNOWN, FAILED)))
+    lines = text.splitlines()
+    assert "pass     version  vLLM 0.33.0." in text
     assert "releases differ" not in text
     assert "It matters: /stop should free it." in text
     assert "Fix: --a-flag" in text

@@ -16,6 +16,7 @@ from bot.maintenance.retention import FORGOTTEN_TEXT
 from bot.usage.report_command import ReportOptions, render_report, render_turn
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 from tests.support.postgresql import PostgresServer
+from tests.support.terminal_text import lay_out
 
 
 @pytest.fixture
@@ -31,17 +32,21 @@ async def test_commands_work_beside_a_gateway(tmp_path: Path, url: str):
         await gateway.api.wait_until(gateway.is_finished)
         migrate(url)
         report = await render_report(url, ReportOptions(top=None), now=time.time())
-        assert "Used: 1 answer" in str(report)
-        assert "Hello" in await render_turn(url, "1", with_texts=True, as_json=False, now=time.time())
+        assert "Used: 1 answer" in lay_out(report)
+        assert "Hello" in lay_out(
+            await render_turn(url, "1", with_texts=True, as_json=False, now=time.time())
+        )
         assert "ordered" in await order_retention(url)
-        assert "pg_dump" not in await system_jobs.list_system_jobs(url)
+        assert "pg_dump" not in lay_out(await system_jobs.list_system_jobs(url))
         with pytest.raises(RestoreRefused, match="pg_restore"):
             await restore_backup(url, tmp_path / "any.db", answer_waiting=False, now=time.time())
         gateway.ann.send("/forget")
         assert "its owner has decided" in (await gateway.wait_for_texts(2))[-1]
         gateway.ann.tap(gateway.api.chat(ADMIN).bot_messages[-1], "Forget it all")
         await gateway.api.wait_until(lambda: is_told(gateway, FORGOTTEN_TEXT))
-        assert "Hello" not in await render_turn(url, "1", with_texts=True, as_json=False, now=time.time())
+        assert "Hello" not in lay_out(
+            await render_turn(url, "1", with_texts=True, as_json=False, now=time.time())
+        )
 
 
 async def test_messages_and_turns_wait_while_the_server_is_away_and_admins_hear_of_it_once(

@@ -11,6 +11,7 @@ import pytest
 from bot.sim.telegram.chats import ChatMessage
 from bot.usage.report_command import ReportOptions, render_report
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
+from tests.support.terminal_text import lay_out
 
 
 def list_labels(message: ChatMessage) -> list[str]:
@@ -35,9 +36,9 @@ async def wait_for_labels(gateway: GatewayHarness, message: ChatMessage, *labels
 async def read_thinking_rows(gateway: GatewayHarness) -> list[list[str]]:
     """The rows of the report's table of verdicts, by thinking."""
     report = await render_report(gateway.settings.database_url, ReportOptions(by="thinking"), now=2e9)
-    assert isinstance(report, str)
-    assert "Judged: 2 answers by reactions, 50 % bad." in report
-    section = report.partition("What people think of answers")[2]
+    text = lay_out(report)
+    assert "Judged: 2 answers by reactions, 50 % bad." in text
+    section = text.partition("What people think of answers")[2]
     return [line.split()[:4] for line in section.splitlines()]
 
 

@@ -12,13 +12,14 @@ from bot.db.usage.spending import SpendingOverview
 from bot.usage.report import INTERVAL_COLUMNS
 from bot.usage.report_command import ReportOptions, render_report, render_turn
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
+from tests.support.terminal_text import lay_out
 
 
 async def load_report(gateway: GatewayHarness, **options: Any) -> Any:
     answer = await render_report(
         gateway.settings.database_url, ReportOptions(form="json", **options), now=0.0
     )
-    return json.loads(answer)
+    return json.loads(str(answer))
 
 
 async def test_a_report_beside_the_gateway_tells_what_the_chat_tells(tmp_path: Path):
@@ -32,7 +33,9 @@ async def test_a_report_beside_the_gateway_tells_what_the_chat_tells(tmp_path: P
         assert usage[0].startswith(f"Last: {report['all']['canvases_estimated']} canvas est., ")
         assert usage[2].startswith("Today: 1 canvas est., ")
         assert usage[3].startswith("30 d: 1 canvas est., ")
-        turn = await render_turn(gateway.settings.database_url, "1", with_texts=False, as_json=False, now=0.0)
+        turn = lay_out(
+            await render_turn(gateway.settings.database_url, "1", with_texts=False, as_json=False, now=0.0)
+        )
         assert turn.startswith(f"Turn 1 in chat {ADMIN}, of Ann ({ADMIN}): answered")
         assert "call 1: ok, finish reason stop" in turn
         assert "say:one" not in turn

@@ -34,6 +34,7 @@ from bot.jobs.system_job_runner import (
     build_weekly_rule,
 )
 from tests.support.gateway import GatewayHarness, open_harness, running_gateway
+from tests.support.terminal_text import lay_out
 
 NIGHT = 1_795_060_800.0  # 19 November 2026, 04:00 UTC: a Thursday, 05:00 in Berlin
 HOUR = 3600.0
@@ -226,7 +227,7 @@ async def test_jobs_are_listed_and_one_that_is_ordered_is_heard_of(
     await rota.poll_ordered_jobs()
     await rota.poll_ordered_jobs()  # nothing was written to the file since: nothing is asked
     assert woken == ([1] if harness.file else [1, 1])
-    assert "waits" in await job_commands.list_system_jobs(database_url)
+    assert "waits" in lay_out(await job_commands.list_system_jobs(database_url))
 
 
 @pytest.mark.sqlite
@@ -239,7 +240,7 @@ async def test_the_list_says_when_each_is_due_and_how_it_went(harness: SystemJob
         new = jobs.NewJob("reminder", NIGHT + 9, "UTC", person=7, lane=Lane(7))
         await jobs.add(tx, new, now=NIGHT)
         await tx.execute(update(inbox_table).values(received_at=NIGHT))
-    listed = (await job_commands.list_system_jobs(database_url)).splitlines()
+    listed = lay_out(await job_commands.list_system_jobs(database_url)).splitlines()
     assert listed[0].split("  ")[0] == "job"
     assert listed[1] == "care    2026-11-20 03:30  2026-11-19 04:00  failed: No way.  looks"
     assert listed[2] == "read    by its own clock  –                 never ran        reads"
@@ -249,7 +250,9 @@ async def test_the_list_says_when_each_is_due_and_how_it_went(harness: SystemJob
             "INSERT INTO readings (endpoint, read_at, totals, running, why) VALUES ('x', ?, '{}', 0, '')",
             [NIGHT],
         )
-    assert "by its own clock  2026-11-19 04:00  ok " in await job_commands.list_system_jobs(database_url)
+    assert "by its own clock  2026-11-19 04:00  ok " in lay_out(
+        await job_commands.list_system_jobs(database_url)
+    )
 
 
 @pytest.mark.sqlite
@@ -323,7 +326,7 @@ async def test_the_gateway_backs_itself_up_sends_the_summary_and_runs_an_ordered
             await gateway.api.wait_until(
                 lambda: "My backups still hold all that until" in gateway.texts()[-1]
             )
-        assert "backup" in await job_commands.list_system_jobs(url)
+        assert "backup" in lay_out(await job_commands.list_system_jobs(url))
 
 
 async def wait_for_rows(gateway: GatewayHarness) -> None:

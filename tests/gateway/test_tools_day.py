@@ -27,6 +27,7 @@ from bot.usage.report_command import ReportOptions, render_audit, render_report
 from tests.support.gateway import ADMIN, GatewayHarness, open_harness
 from tests.support.mcp_http_server import FakeMcpHttpServer
 from tests.support.openapi_shop import OpenApiShop, open_shop
+from tests.support.terminal_text import lay_out
 
 pytestmark = pytest.mark.timeout(240)  # a day is long on a busy machine
 
@@ -272,7 +273,7 @@ async def run_night(day: DayHarness) -> None:
     ):
         assert expected in story
     url = day.gateway.settings.database_url
-    table = await render_audit(url, ReportOptions(since="1h"), now=_now())
+    table = lay_out(await render_audit(url, ReportOptions(since="1h"), now=_now()))
     assert "may use: admins + person 8" in table
     log = {(call.name, call.person, call.outcome) for call in await day.wait_for_tool_calls(lambda _: True)}
     for ran in (

@@ -21,7 +21,8 @@ from pathlib import Path
 
 from bot.bench.harness import machine
 from bot.domain import SHARE_COUNT
-from bot.tables import format_table
+from bot.tables import Line, TextTable
+from bot.terminal import write_output
 from tests.kill.gateway import PATIENCE
 from tests.support.network_links import NetworkLink, enter_namespace, explain_missing, open_links
 from tests.support.postgresql import run_server
@@ -135,14 +136,14 @@ def main() -> None:
             ("load", machine.describe_load()),
             *machine.describe_machine(),
         ]
-    print("\n".join(_format_takeovers(takeovers)))
-    print("\n".join(format_table(conditions, text_columns=2)))
+    write_output(_format_takeovers(takeovers))
+    write_output([TextTable("", (), conditions, text_columns=2)])
     all_takeovers = [takeover for group in takeovers.values() for takeover in group]
     if any(takeover.model_call > MAX_SECONDS or takeover.late_calls for takeover in all_takeovers):
         sys.exit(f"not within {MAX_SECONDS:.0f} s, or the silent one sent something afterwards")
 
 
-def _format_takeovers(takeovers: dict[str, list[Takeover]]) -> Iterator[str]:
+def _format_takeovers(takeovers: dict[str, list[Takeover]]) -> Iterator[Line]:
     rows = [
         (
             name,
@@ -154,7 +155,7 @@ def _format_takeovers(takeovers: dict[str, list[Takeover]]) -> Iterator[str]:
         for name, group in takeovers.items()
     ]
     headers = ("silent is", "rounds", "next model call", "next poll", "sent afterwards")
-    yield from format_table(rows, headers=headers, rule=True)
+    yield TextTable("", headers, rows)
     yield ""
 
 

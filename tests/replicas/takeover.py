@@ -16,7 +16,8 @@ from pathlib import Path
 from bot.bench.harness import machine
 from bot.bench.harness.statistics import percentile
 from bot.domain import SHARE_COUNT
-from bot.tables import format_table
+from bot.tables import Line, TextTable
+from bot.terminal import write_output
 from tests.kill.gateway import PATIENCE, ForkServer
 from tests.support.postgresql import run_server
 from tests.support.replicas import CHATS, Replicas, run_replicas
@@ -57,8 +58,8 @@ def main() -> None:
             ("load", machine.describe_load()),
             *machine.describe_machine(),
         ]
-    print("\n".join(_format_takeovers(takeovers)))
-    print("\n".join(format_table(conditions, text_columns=2)))
+    write_output(_format_takeovers(takeovers))
+    write_output([TextTable("", (), conditions, text_columns=2)])
 
 
 async def _kill_once(replicas: Replicas, chat: int, takeovers: Takeovers) -> None:
@@ -83,13 +84,13 @@ async def _kill_once(replicas: Replicas, chat: int, takeovers: Takeovers) -> Non
     await replicas.wait_for_parts()
 
 
-def _format_takeovers(takeovers: Takeovers) -> Iterator[str]:
+def _format_takeovers(takeovers: Takeovers) -> Iterator[Line]:
     rows = [
         (name, str(len(seconds)), *(_format_percentile(seconds, part) for part in (0.5, 0.95, 1.0)))
         for name, seconds in (("next model call", takeovers.model_calls), ("next poll", takeovers.polls))
         if seconds
     ]
-    yield from format_table(rows, headers=("after kill -9", "kills", "p50", "p95", "max"), rule=True)
+    yield TextTable("", ("after kill -9", "kills", "p50", "p95", "max"), rows)
     yield ""
 
 

@@ -15,6 +15,7 @@ from bot.db.tools.audit import MACHINE, Actor, AuditEntry
 from bot.errors import NothingFound, QuestionRefused
 from bot.usage import audit_report
 from bot.usage.report_command import ReportOptions, render_audit
+from tests.support.terminal_text import lay_out
 
 NOW = 1_700_000_000.0
 ADA = Actor(1, "telegram")
@@ -33,7 +34,7 @@ async def filled(database: Database, database_url: str) -> str:
 
 
 async def render(url: str, **options: Any) -> str:
-    return await render_audit(url, ReportOptions(**options), now=NOW + 1)
+    return lay_out(await render_audit(url, ReportOptions(**options), now=NOW + 1))
 
 
 async def test_the_newest_change_comes_first_with_what_was_before_and_after(filled: str):

@@ -9,14 +9,16 @@ from bot.db.tools.approvals import ApprovalAnswer
 from bot.db.usage.usage_sums import ApprovalSums, RetrySums, Scope, ServerSums, ToolSums
 from bot.db.usage.verdict_sums import VerdictSums
 from bot.domain import RefusalReason, ResultOutcome
-from bot.usage.formats import render_csv, render_json, render_markdown, render_table
+from bot.tables import TextTable
+from bot.usage.formats import render_csv, render_json, render_markdown
 from bot.usage.json_records import RETRY_REASONS, build_records, build_report_object, list_record_fields
+from bot.usage.plain_text import escape_lines
 from bot.usage.report import INTERVAL_COLUMNS, Grouping, ReportQuery, ReportSums, UsageReport, build_report
-from bot.usage.tables import ReportSection
 from tests.support.report_sums import UNKNOWN_SUMS, call_sums, turn_sums
+from tests.support.terminal_text import lay_out
 
 EVIL = '=HYPERLINK("http://x")\x1b[31m|<b>'
-SECTION = ReportSection("Tokens", ("model", "calls"), ((EVIL, "2"), ("b", "10")))
+SECTION = TextTable("Tokens", ("model", "calls"), ((EVIL, "2"), ("b", "10")))
 
 
 def make_report(by: Grouping | None, **sums: Any) -> UsageReport:
@@ -29,7 +31,7 @@ def read_csv(text: str) -> list[dict[str, str]]:
 
 
 def test_a_table_lines_up_and_obeys_nothing():
-    text = render_table([SECTION], ["a note\x1b[2J"])
+    text = lay_out(escape_lines([SECTION, "", "a note\x1b[2J"]))
     assert text.splitlines() == [
         "Tokens",
         "model                               calls",
@@ -41,9 +43,7 @@ def test_a_table_lines_up_and_obeys_nothing():
 
 
 def test_a_table_takes_no_text_for_markup():
-    assert "[bold]x[/bold] :smile:" in render_table(
-        [ReportSection("t", ("a",), (("[bold]x[/bold] :smile:",),))], []
-    )
+    assert "[bold]x[/bold] :smile:" in lay_out([TextTable("t", ("a",), (("[bold]x[/bold] :smile:",),))])
 
 
 def test_markdown_is_a_table_whose_cells_mean_themselves():

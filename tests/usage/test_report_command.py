@@ -22,6 +22,7 @@ from bot.usage.queries import load_report, load_report_in
 from bot.usage.reconcile import FIRST_READING
 from bot.usage.report import INTERVAL_COLUMNS, ReportQuery
 from bot.usage.report_command import ReportOptions, render_audit, render_report, render_turn
+from tests.support.terminal_text import lay_out
 from tests.support.usage_rows import NOON, UsageRows
 
 NOW = NOON + 100.0
@@ -42,8 +43,7 @@ async def filled(database: Database, database_url: str) -> str:
 
 async def render(url: str, **options: Any) -> str:
     answer = await render_report(url, ReportOptions(**options), now=NOW)
-    assert isinstance(answer, str)
-    return answer
+    return lay_out(answer)
 
 
 async def test_a_table_of_everything(filled: str):
@@ -98,8 +98,8 @@ async def test_people_and_private_chats_are_named_also_after_they_were_removed(
         assert re.search(r"^Bob \(6\) ", await render(filled, by=by), re.MULTILINE)
     for list_of in ("turns", "calls"):
         assert "Bob (6)" in await render(filled, what=list_of)
-    assert "Bob (6)" in await render_turn(filled, "2", with_texts=False, as_json=False, now=NOW)
-    assert "Bob (6)" in await render_audit(filled, ReportOptions(), now=NOW)
+    assert "Bob (6)" in lay_out(await render_turn(filled, "2", with_texts=False, as_json=False, now=NOW))
+    assert "Bob (6)" in lay_out(await render_audit(filled, ReportOptions(), now=NOW))
 
 
 async def test_csv_of_people(filled: str):
@@ -281,12 +281,12 @@ async def test_no_database_is_said(tmp_path: object):
 
 
 async def test_a_turn_step_by_step(filled: str):
-    text = await render_turn(filled, "#2", with_texts=False, as_json=False, now=NOW)
+    text = lay_out(await render_turn(filled, "#2", with_texts=False, as_json=False, now=NOW))
     assert text.startswith("Turn 2 in chat 6, of user 6: answered")
     assert "noon" not in text
-    assert "noon" in await render_turn(filled, "2", with_texts=True, as_json=False, now=NOW)
+    assert "noon" in lay_out(await render_turn(filled, "2", with_texts=True, as_json=False, now=NOW))
     assert (
-        json.loads(await render_turn(filled, "2", with_texts=False, as_json=True, now=NOW))["tools"][0][
+        json.loads(str(await render_turn(filled, "2", with_texts=False, as_json=True, now=NOW)))["tools"][0][
             "result"
         ]
         is None

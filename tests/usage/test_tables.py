@@ -3,14 +3,15 @@
 from typing import Any
 
 from bot.db.usage.usage_sums import ApprovalSums, RetrySums, Scope, ServerSums, ToolSums
+from bot.tables import TextTable
 from bot.usage.figures import format_at_least, format_seconds, format_share
 from bot.usage.json_records import build_record
 from bot.usage.report import Grouping, ReportQuery, ReportSums, UsageReport, build_report
-from bot.usage.tables import ReportSection, build_notes, build_sections
+from bot.usage.tables import build_notes, build_sections
 from tests.support.report_sums import UNKNOWN_SUMS, call_sums, turn_sums
 
 
-def make_sections(by: Grouping | None = None, **sums: Any) -> dict[str, ReportSection]:
+def make_sections(by: Grouping | None = None, **sums: Any) -> dict[str, TextTable]:
     return {section.title: section for section in build_sections(make_report(by, **sums))}
 
 

@@ -5,12 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 from bot.db.usage.turn_steps import PartStep, TurnMessage, TurnSteps, TurnTakeover
+from bot.usage.plain_text import escape_lines
 from bot.usage.turn_report import render_json, render_lines
+from tests.support.terminal_text import lay_out
 from tests.support.turn_steps import CALL, NOON, TOOL, TURN
 
 
 def render(turn: TurnSteps) -> list[str]:
-    return list(render_lines(turn, {5: "Ann"}))
+    return lay_out(escape_lines(render_lines(turn, {5: "Ann"}))).splitlines()
 
 
 def test_an_approval_request_and_its_answer_are_shown():

@@ -1,22 +1,21 @@
 """A result as lines of text for a terminal, as Markdown or as JSON. Pure.
 
 A rate stands in one line with the lengths it was measured at; a table before it has the other conditions. A
-dash, or null, is unknown, never 0. Tables fit TABLE_WIDTH.
+dash, or null, is unknown, never 0.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from bot.bench.endpoint.protocols import FIRST_REQUEST
 from bot.bench.endpoint.published import PUBLISHED_FIGURES, READING_NOTES, PublishedFigure
 from bot.bench.endpoint.result import BenchResult, GatewayDifference, MeasuredRow, ToolCallScore
-from bot.tables import format_table
+from bot.tables import Line, TextTable
 from bot.usage.plain_text import escape_for_terminal
 
 UNKNOWN_MARK = "-"
-TABLE_WIDTH = 110  # characters
 FOOTNOTES = (
     "Tokens are the server's own counts. Canvases are estimated: output tokens / 256, rounded up, an answer.",
     "An answer of one canvas has no rate: a canvas costs the same however few tokens stand in it.",
@@ -30,33 +29,12 @@ FOOTNOTES = (
 Cells = Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class TextTable:
-    """A heading, column titles, and rows of cells; the first `text_columns` columns are texts.
-
-    `widths`: of columns whose texts are wrapped in a terminal, in characters.
-    """
-
-    heading: str
-    titles: Cells
-    rows: tuple[Cells, ...]
-    text_columns: int = 1
-    widths: tuple[int, ...] = ()
-
-
-def format_lines(result: BenchResult) -> Iterator[str]:
+def format_lines(result: BenchResult) -> Iterator[Line]:
     """The whole result for a terminal."""
     yield from _format_conditions(result)
     for table in build_tables(result):
         yield ""
-        yield table.heading
-        yield from format_table(
-            table.rows,
-            headers=table.titles,
-            text_columns=table.text_columns,
-            rule=True,
-            column_widths=table.widths,
-        )
+        yield table
     yield ""
     yield from FOOTNOTES
     yield from READING_NOTES
@@ -68,9 +46,9 @@ def format_markdown(result: BenchResult) -> Iterator[str]:
     yield ""
     yield from (f"- {line}" for line in _format_conditions(result))
     for table in build_tables(result):
-        yield from ("", f"## {table.heading}", "")
-        yield _format_markdown_row(table.titles)
-        number_columns = len(table.titles) - table.text_columns
+        yield from ("", f"## {table.title}", "")
+        yield _format_markdown_row(table.columns)
+        number_columns = len(table.columns) - table.text_columns
         yield _format_markdown_row(["---"] * table.text_columns + ["---:"] * number_columns)
         yield from (_format_markdown_row(line) for line in table.rows)
     yield ""
@@ -100,7 +78,6 @@ def build_tables(result: BenchResult) -> Iterator[TextTable]:
         _PUBLISHED_TITLES,
         tuple(_format_published(figure) for figure in PUBLISHED_FIGURES),
         text_columns=4,
-        widths=_PUBLISHED_WIDTHS,
     )
 
 
@@ -119,7 +96,6 @@ _TOOL_TITLES = (
 )
 _COMPARISON_TITLES = ("what", "way of ours", "their tokens", "their s", "our tokens", "our s")
 _PUBLISHED_TITLES = ("hardware", "precision", "how", "source", "tok/s", "tokens", "thinking", "at once", "s")
-_PUBLISHED_WIDTHS = (14, 9, 16, 19, 10, 7, 8, 7)
 
 
 def format_span(counts: Iterable[int | None]) -> str:

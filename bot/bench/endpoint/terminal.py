@@ -2,7 +2,7 @@
 
 import asyncio
 import importlib.util
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from bot.bench.endpoint.result import BenchResult
 from bot.bench.harness import progress
 from bot.bench.harness.gateway_process import BenchFailed
 from bot.bench.harness.progress import ProgressCallback
+from bot.tables import Line
 
 FILE_NAME = "canvasgram-bench"
 NO_CHARTS = "The picture cannot be drawn here: add it with `uv sync --extra bench`, or leave out --out."
@@ -27,10 +28,10 @@ MeasureEndpoint = Callable[[asyncio.Event, ProgressCallback], Awaitable[BenchRes
 class OutputOptions:
     """How a result is shown.
 
-    `print_result` gets tables or JSON; files go to `folder`, and `print_note` names them.
+    `print_result` gets lines and tables, or JSON; files go to `folder`, and `print_note` names them.
     """
 
-    print_result: Callable[[str], None]
+    print_result: Callable[[str | Iterable[Line]], None]
     print_note: Callable[[str], None]
     folder: Path | None = None
     as_json: bool = False
@@ -50,7 +51,7 @@ async def run_and_print(measure: MeasureEndpoint, options: OutputOptions, stop: 
     if options.as_json:
         options.print_result(format_json(result))
     else:
-        options.print_result("\n".join(format_lines(result)))
+        options.print_result(format_lines(result))
     if options.folder is not None:
         for file in write_files(result, options.folder):
             options.print_note(f"written: {file}")

@@ -21,7 +21,7 @@ from bot.bench.policies.sample_calls import CallSampler, write_as_endpoint
 from bot.bench.policies.told_judgement import find_gaps
 from bot.domain import ToolCall, ToolResult
 from bot.errors import QuestionRefused
-from bot.tables import format_table
+from bot.tables import Line, TextTable
 from tools.base import Tool, ToolContext
 from tools.http.routes import HttpRoute
 from tools.openapi.loader import DocumentUnreadable, load_document
@@ -236,7 +236,7 @@ def _describe_conditions(options: DocumentOptions) -> Iterator[tuple[str, str]]:
     yield "load", machine.describe_load()
 
 
-def format_lines(report: DocumentReport) -> Iterator[str]:
+def format_lines(report: DocumentReport) -> Iterator[Line]:
     """A table of the figures, and below it examples and the conditions."""
     head = (
         *("document", "operations", "unusable", "with a body", "bare object", "required hidden"),
@@ -257,7 +257,7 @@ def format_lines(report: DocumentReport) -> Iterator[str]:
         )
         for score in report.scores
     ]
-    yield from format_table(rows, headers=head, rule=True)
+    yield TextTable("", head, rows)
     yield ""
     yield from report.examples
     for name, text in report.conditions:

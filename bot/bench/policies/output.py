@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from bot.bench.policies.thinking import ThinkingReport, ThinkingScore, ThinkingShare
 from bot.bench.policies.thinking_costs import PolicyCost
-from bot.tables import format_table
+from bot.tables import Line, TextTable
 
 _SCORE_TITLES = ("turns that think", "heavy", "n", "one call", "n", "chat", "n", "AUC", "unsure")
 _COST_TITLES = (
@@ -24,7 +24,7 @@ _COST_TITLES = (
 )
 
 
-def format_lines(report: ThinkingReport) -> Iterator[str]:
+def format_lines(report: ThinkingReport) -> Iterator[Line]:
     """Tables of the figures, and below them the conditions."""
     yield from format_scores(report.scores)
     pace = report.pace
@@ -32,13 +32,13 @@ def format_lines(report: ThinkingReport) -> Iterator[str]:
     yield ""
     if report.costs:
         rows = [_format_cost(cost) for cost in report.costs]
-        yield from format_table(rows, headers=_COST_TITLES, rule=True)
+        yield TextTable("", _COST_TITLES, rows)
         yield ""
     for name, text in report.conditions:
         yield f"{name}: {text}"
 
 
-def format_scores(scores: Iterable[ThinkingScore]) -> Iterator[str]:
+def format_scores(scores: Iterable[ThinkingScore]) -> Iterator[Line]:
     """One row for each source and language."""
     rows = [
         (
@@ -51,7 +51,7 @@ def format_scores(scores: Iterable[ThinkingScore]) -> Iterator[str]:
         )
         for score in scores
     ]
-    yield from format_table(rows, headers=_SCORE_TITLES, rule=True)
+    yield TextTable("", _SCORE_TITLES, rows)
     yield ""
 
 

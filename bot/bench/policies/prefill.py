@@ -28,7 +28,7 @@ from bot.llm.wire_format import write_messages, write_tools
 from bot.settings import SYSTEM_PROMPT, Settings
 from bot.sim.gemma.template import TemplateInput, render_prompt
 from bot.sim.gemma.tokens import CACHE_BLOCK_TOKENS, count_tokens
-from bot.tables import format_table
+from bot.tables import Line, TextTable
 from bot.tool_registry.toolbox import Toolbox
 from bot.turns import (
     FOLLOW_UP_RESERVE_TOKENS,
@@ -286,11 +286,11 @@ def _describe_conditions(options: PrefillOptions, toolbox: Toolbox) -> tuple[tup
     )
 
 
-def format_lines(report: PrefillReport) -> Iterator[str]:
+def format_lines(report: PrefillReport) -> Iterator[Line]:
     """A table of the figures, and below it the conditions."""
     ago = (f"{distance} ago" for distance in RECALL_DISTANCES)
     head = ("style", "calls", "prompts", "computed", "of the least", "to the token", "dense", "cuts", *ago)
-    yield from format_table([_format_score(score) for score in report.scores], headers=head, rule=True)
+    yield TextTable("", head, [_format_score(score) for score in report.scores])
     yield ""
     for name, text in report.conditions:
         yield f"{name}: {text}"

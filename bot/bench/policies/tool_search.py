@@ -28,7 +28,7 @@ from bot.bench.policies.cases import (
     read_tools,
 )
 from bot.errors import QuestionRefused
-from bot.tables import format_table
+from bot.tables import Line, TextTable
 from tools.base import Tool, ToolContext
 from tools.registry import discover
 
@@ -281,7 +281,7 @@ def _describe_conditions(
     )
 
 
-def format_lines(report: ToolSearchReport) -> Iterator[str]:
+def format_lines(report: ToolSearchReport) -> Iterator[Line]:
     """A table of the figures, and below it the conditions."""
     head = ("needed tool, by source", "set", "cases", "in the prompt", "found first", "among five", "either")
     rows = [
@@ -293,7 +293,7 @@ def format_lines(report: ToolSearchReport) -> Iterator[str]:
         )
         for score in report.told
     ]
-    yield from format_table(rows, headers=head, rule=True)
+    yield TextTable("", head, rows)
     yield ""
     pace = report.pace
     yield (

@@ -36,6 +36,7 @@ from bot.errors import KeyRefused, ServerAway, SettingsRefused
 from bot.http_server import serve
 from bot.llm.server_api import ServerCounters
 from bot.sim.vllm.server import ChatRequest, Profile, ScriptedReply, SimulatedEndpoint, Timing
+from tests.support.terminal_text import lay_out
 
 CANVAS_SECONDS = 0.5
 TOLERANCE = 0.03
@@ -140,7 +141,7 @@ async def test_the_conditions_name_the_limit_of_answers_and_what_is_unknown() ->
     expected = "1,024, but where answers are cut at a length; tool calls 2,048"
     assert conditions["max_tokens"] == expected
     assert conditions["hardware of the server"].startswith("unknown")
-    lines = "\n".join(output.format_lines(result))
+    lines = lay_out(output.format_lines(result))
     assert "Beside a published figure: seconds of one answer, the mean" in lines
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from rich.console import Console
 
 from bot.bench.endpoint import chart, output
 from bot.bench.endpoint.direct import THINKING_SERVER_DEFAULT
@@ -28,6 +29,8 @@ from bot.bench.endpoint.result import (
 from bot.bench.endpoint.terminal import OutputOptions, run_and_print, write_files
 from bot.bench.harness.gateway_process import BenchFailed
 from bot.bench.harness.progress import ProgressCallback
+from bot.tables.layout import format_lines
+from tests.support.terminal_text import lay_out
 
 LONG = MeasuredCall(3.0, 337, first=1.5, last=3.0, blocks=2, prompt=40, cached=0, reasoning=0, finish="stop")
 SHORT = MeasuredCall(1.5, 94, first=1.5, last=1.5, blocks=1, prompt=30)
@@ -57,7 +60,7 @@ def cells_of(result: BenchResult, label: str) -> dict[str, str]:
     cells: dict[str, str] = {}
     for table in list(output.build_tables(result))[:2]:
         line = next(line for line in table.rows if line[0] == label)
-        cells |= dict(zip(table.titles, line, strict=True))
+        cells |= dict(zip(table.columns, line, strict=True))
     return cells
 
 
@@ -80,8 +83,15 @@ def test_tables_fit_a_terminal() -> None:
         for streamed in (True, False)
     )
     lengths = replace(ROW, key="lengths", calls=(LONG, replace(LONG, output=1700, seconds=104.5)))
-    lines = output.format_lines(replace(RESULT, rows=(*rows, lengths)))
-    assert max(map(len, lines)) <= output.TABLE_WIDTH
+    result = replace(RESULT, rows=(*rows, lengths))
+    *tables, _ = output.build_tables(result)  # the last one has what others have published
+    assert lay_out(tables, width=110) == lay_out(tables)
+
+
+def test_a_sentence_in_a_table_is_not_shortened() -> None:
+    table = next(table for table in output.build_tables(RESULT) if len(table.columns) == 2)
+    text = " ".join(format_lines([table], Console(width=60, force_terminal=True, color_system=None)))
+    assert "more for the model: 600 tokens of prompt, not 40; 340 of answer, not 337" in text
 
 
 def test_an_answer_of_one_canvas_has_seconds_and_no_rate() -> None:
@@ -129,7 +139,7 @@ def test_seconds_a_further_canvas_need_a_block_for_each_canvas(output_tokens: in
 
 
 def test_the_difference_adds_up_to_what_the_gateway_took() -> None:
-    table = next(table for table in output.build_tables(RESULT) if table.heading.startswith("Direct and"))
+    table = next(table for table in output.build_tables(RESULT) if table.title.startswith("Direct and"))
     numbers = [float(line[1]) for line in table.rows]
     assert sum(numbers[:-1]) == pytest.approx(numbers[-1])
     assert table.rows[1][0] == "more for the model: 600 tokens of prompt, not 40; 340 of answer, not 337"
@@ -141,8 +151,8 @@ def test_the_difference_adds_up_to_what_the_gateway_took() -> None:
 def compare(result: BenchResult) -> list[dict[str, str]]:
     """The lines of the table that holds ours beside what was published, by its titles."""
     for table in output.build_tables(result):
-        if table.heading.startswith("Beside"):
-            return [dict(zip(table.titles, line, strict=True)) for line in table.rows]
+        if table.title.startswith("Beside"):
+            return [dict(zip(table.columns, line, strict=True)) for line in table.rows]
     return []
 
 
@@ -171,7 +181,7 @@ def test_a_run_that_stopped_early_says_so_first() -> None:
     for ended, code in ((None, 0), (STOPPED_BY_HAND, 130), ("The endpoint cut the connection.", 1)):
         result = replace(RESULT, ended=ended)
         assert result.exit_code == code
-        first = next(output.format_lines(result))
+        first = lay_out(output.format_lines(result)).splitlines()[0]
         assert (first == f"NOT WHOLE: {ended} What follows was measured before that.") == (ended is not None)
         assert json.loads(output.format_json(result))["whole"] == (ended is None)
 
@@ -181,8 +191,8 @@ def test_a_page_of_markdown_holds_every_table() -> None:
     assert page.count("\n## ") == 6
     for line in page.splitlines():
         if line.startswith("| what | way"):
-            assert line.count("|") in {len(table.titles) + 1 for table in output.build_tables(RESULT)}
-    text = "\n".join(output.format_lines(RESULT))
+            assert line.count("|") in {len(table.columns) + 1 for table in output.build_tables(RESULT)}
+    text = lay_out(output.format_lines(RESULT))
     assert "right once mended" in text
     assert text.index("date: today") < text.index("What was asked")
 
@@ -192,7 +202,7 @@ def test_text_of_a_server_cannot_control_the_terminal() -> None:
         RESULT, conditions=(("endpoint", "model a\x1b[2Jb\x9b2Jc\u202ed"),), ended="HTTP 400: \x1b[8m."
     )
     for lines in (
-        output.format_lines(evil),
+        lay_out(output.format_lines(evil)).splitlines(),
         output.format_markdown(evil),
         output.format_json(evil).splitlines(),
     ):

@@ -203,7 +203,7 @@ async def test_what_is_measured_is_kept_when_the_run_is_stopped(
     options = LoadOptions(only_sections=("own", "start", "crowd"), folder=tmp_path)
     report = await run_load(options, print, stop)
     assert ([figure.row.key for figure in report.figures], report.is_complete) == (["own"], False)
-    assert next(output.format_lines(report)).startswith("NOT WHOLE: It was stopped by hand.")
+    assert str(next(output.format_lines(report))).startswith("NOT WHOLE: It was stopped by hand.")
     assert json.loads(output.format_json(report))["whole"] is False
     assert list(tmp_path.iterdir()) == []
 

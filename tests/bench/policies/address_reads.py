@@ -21,7 +21,7 @@ from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
 from bot.llm.typed_reads import TypedReader
 from bot.sim.vllm.server import SimulatedEndpoint
-from bot.tables import format_table
+from bot.tables import Line, TextTable
 
 CASES_FILE = "cases.jsonl"
 NAMES = ("Canvas", "@canvas_bot")
@@ -164,7 +164,7 @@ def score_group(group: str, rows: Sequence[ReadCase]) -> AddressScore:
     )
 
 
-def format_lines(report: AddressReport) -> Iterator[str]:
+def format_lines(report: AddressReport) -> Iterator[Line]:
     """The table, and below it the conditions."""
     rows = [
         (
@@ -177,7 +177,7 @@ def format_lines(report: AddressReport) -> Iterator[str]:
         )
         for score in report.scores
     ]
-    yield from format_table(rows, headers=_TITLES, rule=True)
+    yield TextTable("", _TITLES, rows)
     yield ""
     for name, text in report.conditions:
         yield f"{name}: {text}"

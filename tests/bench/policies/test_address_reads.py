@@ -24,6 +24,7 @@ from tests.bench.policies.address_reads import (
     run_addressing,
     score_group,
 )
+from tests.support.terminal_text import lay_out
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "addressing"
 SIM = EndpointAddress("sim")
@@ -64,7 +65,7 @@ async def test_a_run_says_that_the_reads_are_simulated() -> None:
     assert together.precision is not None
     assert 0.5 < together.precision < 1
     assert dict(report.conditions)["reads"] == SIMULATED_READS
-    text = "\n".join(format_lines(report))
+    text = lay_out(format_lines(report))
     assert "No weights were asked" in text
     assert '"simulated' in format_json(report)
 

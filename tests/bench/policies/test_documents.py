@@ -12,6 +12,7 @@ from bot.bench.policies.sample_calls import CallSampler, write_as_endpoint
 from bot.bench.policies.told_judgement import Gap, find_gaps
 from bot.cli.main import cli
 from bot.errors import QuestionRefused
+from tests.support.terminal_text import lay_out
 
 DOCUMENTS = Path(__file__).parents[2] / "fixtures" / "openapi"
 
@@ -25,7 +26,7 @@ def test_of_real_documents_nothing_needed_is_hidden_and_all_valid_calls_arrive()
     assert total.calls > 400
     assert (total.refused, total.changed) == (0, 0), report.examples
     assert report.has_passed
-    text = "\n".join(format_lines(report))
+    text = lay_out(format_lines(report))
     assert "together" in text
     assert "memory: " in text
 

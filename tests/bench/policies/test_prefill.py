@@ -9,6 +9,7 @@ from bot.bench.policies.cache_meter import CacheMeter
 from bot.bench.policies.chat_styles import STYLES, write_conversation
 from bot.bench.policies.prefill import PrefillOptions, format_json, format_lines, run_prefill
 from bot.cli.main import cli
+from tests.support.terminal_text import lay_out
 
 BLOCK = "word " * 16  # of 32 tokens: a word and the blank behind it, as the simulator's rule counts them
 
@@ -59,8 +60,8 @@ def test_the_shipped_history_keeps_its_bounds():
         assert score.dense_computed <= score.computed <= score.prompt
         assert score.recall[1] == 1
         assert score.cuts > 0
-    lines = list(format_lines(report))
-    assert len(lines) == 2 + len(styles) + 1 + len(report.conditions)
+    lines = lay_out(format_lines(report)).splitlines()
+    assert len(lines) == 1 + len(styles) + 1 + len(report.conditions)
     assert json.loads(format_json(report))["holds"] is True
 
 

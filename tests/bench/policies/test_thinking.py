@@ -25,6 +25,7 @@ from bot.bench.policies.thinking import (
 from bot.bench.policies.thinking_costs import PolicyCost, ScriptedTurn
 from bot.cli.main import cli
 from bot.errors import QuestionRefused
+from tests.support.terminal_text import lay_out
 from tests.support.thinking_cases import write_cases
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "thinking"
@@ -128,7 +129,7 @@ REPORT = ThinkingReport(
 
 
 def test_the_tables_show_the_figures() -> None:
-    text = "\n".join(output.format_lines(REPORT))
+    text = lay_out(output.format_lines(REPORT))
     rows = [" ".join(line.split()) for line in text.splitlines()]
     assert "written 85.0 % 40 - 0 5.0 % 60 0.970 25.0 %" in rows
     assert "language de - 0 10.0 % 30 - 0 - 0.0 %" in rows

@@ -18,6 +18,7 @@ from bot.bench.policies.tool_search import (
 from bot.cli.main import cli
 from bot.errors import QuestionRefused
 from tests.support.many_tools import make_many_tools
+from tests.support.terminal_text import lay_out
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "thinking"
 LANGUAGES = {"de", "fr", "es", "it", "pt", "ru", "tr", "ar", "zh", "ja"}
@@ -83,7 +84,7 @@ REPORT = ToolSearchReport(
 
 
 def test_the_table_shows_the_figures() -> None:
-    text = "\n".join(format_lines(REPORT))
+    text = lay_out(format_lines(REPORT))
     assert "en                      set     74         93.0 %       68.0 %      93.0 %  97.3 %" in text
     assert "index: 21 ms of processor time, once a set of tools; in the prompt: 1039 tokens" in text
     assert "search: 0.7 ms of processor time, 99 of 100 within 1.2 ms" in text

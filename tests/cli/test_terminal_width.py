@@ -1,0 +1,184 @@
+"""What commands print on terminals of 80 and 120 columns, and where there is no terminal."""
+
+import asyncio
+import errno
+import fcntl
+import os
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+import bot.cli.main as command_line
+from bot.bench.endpoint import run as bench_run
+from bot.db.engine import open_database
+from bot.db.people import people
+from bot.settings import Settings
+from bot.tables.layout import FILE_WIDTH
+from tests.bench.endpoint.test_result import RESULT
+from tests.support.empty_database import place_empty_database
+from tests.support.random_month import fill_month
+
+WIDTHS = (80, 120)
+LONG_NAME = "Maximilian Alexander von Hohenlohe-Langenburg"
+COMMANDS = (
+    ("report",),
+    ("report", "--by", "user"),
+    ("report", "--by", "day"),
+    ("report", "--by", "tool"),
+    ("report", "--by", "thinking"),
+    ("report", "--list", "turns"),
+    ("report", "--list", "calls"),
+    ("turn", "7"),
+    ("check", "--endpoint", "http://127.0.0.1:9/v1"),
+    ("bench", "direct"),
+)
+DOWN = ("check", "--endpoint", "http://127.0.0.1:9/v1")
+STYLE = re.compile(r"\x1b\[[\d;]*m")
+Show = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a month of usage, and no setting in the environment."""
+    for name in (*Settings.model_fields, "no_color", "force_color", "colorterm", "columns"):
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def month(folder: Path) -> None:
+    """Settings that name a database with the turns of a month, and a person with a long name."""
+    url = place_empty_database(folder / "canvasgram.db")
+
+    async def fill() -> None:
+        async with open_database(url) as database:
+            month = await fill_month(database, 3)
+            async with database.transaction() as tx:
+                await people.put(tx, month.turns[0]["person"], LONG_NAME, "member", let_in_by=None, now=0.0)
+
+    asyncio.run(fill())
+    (folder / ".env").write_text(f"DATABASE_URL={url}\n")
+
+
+@pytest.fixture
+def show(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Show:
+    """Runs a command on a terminal of this width, or without one; returns what it prints."""
+
+    async def measure(*_: object) -> object:
+        return RESULT
+
+    def run(width: int | None, *args: str) -> str:
+        capsys.readouterr()
+        monkeypatch.setattr(bench_run, "run", measure)
+        monkeypatch.setenv("COLUMNS", str(width or 57))
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: width is not None, raising=False)
+        monkeypatch.setattr(sys, "argv", ["canvasgram", *args])
+        with pytest.raises(SystemExit):
+            command_line.main()
+        return capsys.readouterr().out
+
+    return run
+
+
+def list_words(text: str) -> set[str]:
+    """The words of a text: labels without their colon, nothing shortened, and not how long a check took."""
+    text = re.sub(r"[\d.]+ s$", "", text.strip())
+    return {word.removesuffix(":") for word in text.split() if "…" not in word}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.usefixtures("month")
+def test_no_line_is_wider_than_the_terminal_and_no_word_is_broken(
+    show: Show, command: tuple[str, ...]
+) -> None:
+    words = list_words(STYLE.sub("", show(2000, *command)))
+    for width in WIDTHS:
+        text = STYLE.sub("", show(width, *command))
+        assert max(map(cell_len, text.splitlines())) <= width
+        assert list_words(text) <= words
+    text = show(None, *command)
+    assert max(map(cell_len, text.splitlines())) <= FILE_WIDTH
+    assert list_words(text) <= words
+    assert "\x1b" not in text
+
+
+@pytest.mark.usefixtures("month")
+def test_a_table_that_is_too_wide_is_pairs_and_only_a_terminal_shortens_names(show: Show) -> None:
+    narrow = STYLE.sub("", show(80, "report", "--by", "user"))
+    assert re.search(r"^  turns: \d+ +calls: \d+", narrow, re.MULTILINE)
+    wide = STYLE.sub("", show(130, "report", "--by", "user"))
+    assert re.search(r"^Maximilian Alexande….* +\d+ ", wide, re.MULTILINE)
+    assert re.search(rf"^user: {LONG_NAME} \(\d+\)$", show(None, "report", "--by", "user"), re.MULTILINE)
+
+
+@pytest.mark.usefixtures("month")
+def test_what_machines_read_is_the_same_everywhere(show: Show) -> None:
+    for command in (
+        ("report", "--by", "user", "--format", "json"),
+        ("report", "--by", "user", "--format", "csv"),
+        ("report", "--by", "user", "--format", "md"),
+        ("turn", "7", "--json"),
+        ("bench", "direct", "--json"),
+    ):
+        assert show(80, *command) == show(None, *command)
+
+
+def run_on_terminal(columns: int, *args: str) -> str:
+    """What `canvasgram ARGS` shows on a real terminal."""
+    terminal, its_end = os.openpty()
+    fcntl.ioctl(its_end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with subprocess.Popen(
+        [sys.executable, "-m", "bot", *args],
+        stdin=subprocess.DEVNULL,
+        stdout=its_end,
+        stderr=subprocess.DEVNULL,
+    ):
+        os.close(its_end)
+        output = b"".join(read_all(terminal))
+    os.close(terminal)
+    return output.decode().replace("\r\n", "\n")
+
+
+def read_all(terminal: int) -> Iterator[bytes]:
+    while True:
+        try:
+            chunk = os.read(terminal, 65536)
+        except OSError as error:
+            if error.errno != errno.EIO:  # of Linux: the other end is closed
+                raise
+            return
+        if not chunk:
+            return
+        yield chunk
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", WIDTHS)
+def test_a_real_terminal_has_colours_but_with_no_color(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    colourful = run_on_terminal(columns, *DOWN)
+    assert re.search(r"\x1b\[1;31mfail +\x1b\[0m", colourful)
+    assert "\x1b[2munknown\x1b[0m" in colourful
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = run_on_terminal(columns, *DOWN)
+    assert plain.partition(" · ")[0] == STYLE.sub("", colourful).partition(" · ")[0]
+    assert max(map(len, plain.splitlines())) <= columns
+
+
+@pytest.mark.slow
+def test_a_pipe_has_neither_colours_nor_the_width_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    command = [sys.executable, "-m", "bot", *DOWN]
+    output = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    assert "\x1b" not in output
+    assert 60 < max(map(len, output.splitlines())) <= FILE_WIDTH
