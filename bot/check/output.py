@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from bot.check.findings import WORST_FIRST, CheckReport, Finding
+from bot.check.report import RULES
 from bot.tables import Line, TextTable
 
 
@@ -13,7 +14,7 @@ def render_lines(report: CheckReport) -> Iterator[Line]:
     """The table: one row per finding; where something is wrong, also what it means and how to fix it."""
     yield f"Check of {report.url}"
     yield ""
-    rows = [row for finding in report.findings for row in _finding_rows(finding)]
+    rows = [row for finding in _list_findings(report) for row in _finding_rows(finding)]
     yield TextTable("", (), rows, text_columns=3)
     yield ""
     counts = Counter(finding.status for finding in report.findings)
@@ -35,6 +36,18 @@ def render_json(report: CheckReport) -> str:
         "findings": [asdict(finding) for finding in report.findings],
     }
     return json.dumps(content, indent=2)
+
+
+def _list_findings(report: CheckReport) -> list[Finding]:
+    """The findings; what an endpoint that does not answer leaves unknown is one of them."""
+    if not any((finding.name, finding.status) == ("reachable", "fail") for finding in report.findings):
+        return [*report.findings]
+    names = {rule.name for rule in RULES}
+    told = [
+        finding for finding in report.findings if finding.status != "unknown" or finding.name not in names
+    ]
+    count = len(report.findings) - len(told)
+    return [*told, Finding("", "unknown", f"{count} further checks need an endpoint.", "")]
 
 
 def _finding_rows(finding: Finding) -> Iterator[tuple[str, str, str]]:

@@ -133,6 +133,14 @@ def test_what_machines_read_is_the_same_everywhere(show: Show) -> None:
         assert show(80, *command) == show(None, *command)
 
 
+def test_an_endpoint_that_is_down_is_said_once(show: Show) -> None:
+    lines = show(None, *DOWN).splitlines()
+    assert [line.split("  ")[-1].strip() for line in lines if line.startswith("unknown")] == [
+        "28 further checks need an endpoint."
+    ]
+    assert lines[-1].startswith("1 fail, 28 unknown")
+
+
 def run_on_terminal(columns: int, *args: str) -> str:
     """What `canvasgram ARGS` shows on a real terminal."""
     terminal, its_end = os.openpty()
@@ -171,7 +179,7 @@ def test_a_real_terminal_has_colours_but_with_no_color(columns: int, monkeypatch
     monkeypatch.setenv("NO_COLOR", "1")
     plain = run_on_terminal(columns, *DOWN)
     assert plain.partition(" · ")[0] == STYLE.sub("", colourful).partition(" · ")[0]
-    assert max(map(len, plain.splitlines())) <= columns
+    assert ("when asked for: models." in plain) == (columns == 120)
 
 
 @pytest.mark.slow
