@@ -34,20 +34,21 @@ ResultFolderOption = Annotated[
 @bench.command(
     epilog="Examples: canvasgram bench direct --endpoint http://gpu:8000/v1 --out spark · --endpoint sim"
 )
-def direct(
+def direct(  # noqa: PLR0913  # an option is an argument here
     endpoint: EndpointOption = "http://localhost:8000/v1",
     key: KeyOption = None,
     note: NoteOption = None,
     quick: QuickOption = False,
     out: ResultFolderOption = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    compare: Annotated[bool, typer.Option("--compare", help="Also show what others have published.")] = False,
 ) -> Work:
     """Measure an endpoint directly by the published protocols. Ctrl-C prints partial results."""
     from bot.bench.endpoint.direct import DirectOptions
     from bot.bench.endpoint.run import EndpointAddress, run
 
     measure = functools.partial(run, EndpointAddress(endpoint, key, note), DirectOptions(quick=quick))
-    return _build_work(measure, out, json)
+    return _build_work(measure, out, json, compare=compare)
 
 
 @bench.command(
@@ -141,11 +142,13 @@ def many_tools(
         raise typer.Exit(1)
 
 
-def _build_work(measure: "MeasureEndpoint", out: Path | None, as_json: bool) -> Work:
+def _build_work(
+    measure: "MeasureEndpoint", out: Path | None, as_json: bool, *, compare: bool = False
+) -> Work:
     from bot.bench.endpoint.terminal import OutputOptions, run_and_print
 
     return functools.partial(
         run_and_print,
         measure,
-        OutputOptions(write_output, functools.partial(typer.echo, err=True), out, as_json),
+        OutputOptions(write_output, functools.partial(typer.echo, err=True), out, as_json, compare),
     )

@@ -37,7 +37,7 @@ COMMANDS = (
     ("report", "--list", "calls"),
     ("turn", "7"),
     ("check", "--endpoint", "http://127.0.0.1:9/v1"),
-    ("bench", "direct"),
+    ("bench", "direct", "--compare"),
 )
 DOWN = ("check", "--endpoint", "http://127.0.0.1:9/v1")
 STYLE = re.compile(r"\x1b\[[\d;]*m")
@@ -139,6 +139,11 @@ def test_an_endpoint_that_is_down_is_said_once(show: Show) -> None:
         "28 further checks need an endpoint."
     ]
     assert lines[-1].startswith("1 fail, 28 unknown")
+
+
+def test_published_figures_are_shown_only_to_compare(show: Show) -> None:
+    assert "published" not in show(80, "bench", "direct")
+    assert "What others have published" in show(80, "bench", "direct", "--compare")
 
 
 def run_on_terminal(columns: int, *args: str) -> str:

@@ -23,21 +23,21 @@ FOOTNOTES = (
     "Median s: of the answers. First s: to the first block, the median. Steps: denoising steps a canvas.",
     "S/canvas: all seconds over all canvases. Next s: from block to block, the mean of streamed answers.",
     "Tok/s: of one answer, the mean. In all: the tokens of all that were sent at once, over all their time.",
-    "Beside a published figure: seconds of one answer, the mean, or of all that were sent at once.",
 )
 
 Cells = Sequence[str]
 
 
-def format_lines(result: BenchResult) -> Iterator[Line]:
-    """The whole result for a terminal."""
+def format_lines(result: BenchResult, *, compare: bool = False) -> Iterator[Line]:
+    """The result for a terminal; `compare`: with what others have published."""
     yield from _format_conditions(result)
-    for table in build_tables(result):
+    for table in build_tables(result, compare=compare):
         yield ""
         yield table
     yield ""
     yield from FOOTNOTES
-    yield from READING_NOTES
+    if compare:
+        yield from READING_NOTES
 
 
 def format_markdown(result: BenchResult) -> Iterator[str]:
@@ -55,8 +55,8 @@ def format_markdown(result: BenchResult) -> Iterator[str]:
     yield from (f"- {line}" for line in (*FOOTNOTES, *READING_NOTES))
 
 
-def build_tables(result: BenchResult) -> Iterator[TextTable]:
-    """The tables that have anything to show; the published figures come last."""
+def build_tables(result: BenchResult, *, compare: bool = True) -> Iterator[TextTable]:
+    """The tables that have anything to show; with `compare` the published figures come last."""
     if result.rows:
         conditions = tuple(_format_row_conditions(row) for row in result.rows)
         yield TextTable("What was asked", _CONDITION_TITLES, conditions, text_columns=2)
@@ -70,6 +70,8 @@ def build_tables(result: BenchResult) -> Iterator[TextTable]:
             _TOOL_TITLES,
             tuple(_format_tool_case(tool) for tool in result.tools),
         )
+    if not compare:
+        return
     comparisons = tuple(_format_comparisons(result))
     if comparisons:
         yield TextTable("Beside what others have published", _COMPARISON_TITLES, comparisons, text_columns=2)

@@ -144,6 +144,7 @@ PUBLISHED_FIGURES = (
     PublishedFigure("L4", "Q4_K_M", "56", "llama.cpp, 21 steps", _FIELD_REPORT),
 )
 READING_NOTES = (
+    "Beside a published figure: seconds of one answer, the mean, or of all that were sent at once.",
     "The highest figures leave out prefill and use 16 steps.",
     "Tokens a second rise with how full the last canvas is: "
     "94 tokens in 1.42 s and 256 in 1.6 s are the same work.",

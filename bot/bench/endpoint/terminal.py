@@ -29,12 +29,14 @@ class OutputOptions:
     """How a result is shown.
 
     `print_result` gets lines and tables, or JSON; files go to `folder`, and `print_note` names them.
+    `compare`: with what others have published.
     """
 
     print_result: Callable[[str | Iterable[Line]], None]
     print_note: Callable[[str], None]
     folder: Path | None = None
     as_json: bool = False
+    compare: bool = False
     can_draw_charts: bool = field(default_factory=_is_matplotlib_installed)
 
 
@@ -51,7 +53,7 @@ async def run_and_print(measure: MeasureEndpoint, options: OutputOptions, stop: 
     if options.as_json:
         options.print_result(format_json(result))
     else:
-        options.print_result(format_lines(result))
+        options.print_result(format_lines(result, compare=options.compare))
     if options.folder is not None:
         for file in write_files(result, options.folder):
             options.print_note(f"written: {file}")

@@ -141,7 +141,7 @@ async def test_the_conditions_name_the_limit_of_answers_and_what_is_unknown() ->
     expected = "1,024, but where answers are cut at a length; tool calls 2,048"
     assert conditions["max_tokens"] == expected
     assert conditions["hardware of the server"].startswith("unknown")
-    lines = lay_out(output.format_lines(result))
+    lines = lay_out(output.format_lines(result, compare=True))
     assert "Beside a published figure: seconds of one answer, the mean" in lines
 
 

@@ -84,8 +84,8 @@ def test_tables_fit_a_terminal() -> None:
     )
     lengths = replace(ROW, key="lengths", calls=(LONG, replace(LONG, output=1700, seconds=104.5)))
     result = replace(RESULT, rows=(*rows, lengths))
-    *tables, _ = output.build_tables(result)  # the last one has what others have published
-    assert lay_out(tables, width=110) == lay_out(tables)
+    tables = lay_out(output.build_tables(result, compare=False), width=110)
+    assert tables == lay_out(output.build_tables(result, compare=False))
 
 
 def test_a_sentence_in_a_table_is_not_shortened() -> None:
