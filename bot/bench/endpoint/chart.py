@@ -63,7 +63,7 @@ def _draw_frame(axes: Axes, result: BenchResult) -> None:
         axes.axvline(canvas_end, color="0.85", linewidth=0.8, zorder=0)
     conditions = dict(result.conditions)
     simulated = "SIMULATION, no model ran. " if "SIMULATION" in conditions else ""
-    axes.set_title(f"{simulated}One number lies: the same canvas, more or less full", fontsize=11)
+    axes.set_title(f"{simulated}Tokens a second by length of the answer", fontsize=11)
     axes.legend(fontsize=8)
 
 

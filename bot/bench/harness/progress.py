@@ -17,7 +17,12 @@ ProgressCallback = Callable[[str, int, int], None]
 def progress_bars(console: Console | None = None) -> Iterator[ProgressCallback]:
     """A bar for each task that is reported, while the block runs."""
     console = console or Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(complete_style="cyan"),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         bars: dict[str, TaskID] = {}
 

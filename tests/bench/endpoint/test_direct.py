@@ -6,6 +6,7 @@ These are tests of the bench. No figure here says anything about a model.
 import asyncio
 import io
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -359,6 +360,15 @@ def test_bars_are_shown_on_a_terminal_only() -> None:
             step("long answers", 4, 4)
         assert ("long answers" in screen.getvalue()) == terminal
         assert ("4/4" in screen.getvalue()) == terminal
+
+
+def test_a_bar_at_work_is_not_red() -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, color_system="standard", width=100, no_color=False)
+    with progress.progress_bars(console) as step:
+        step("long answers", 2, 4)
+    assert "\x1b[36m━" in screen.getvalue()
+    assert not re.search(r"\x1b\[(?:\d+;)*[39]1m", screen.getvalue())
 
 
 def test_the_commands_print_the_result_and_exit_with_its_code(
