@@ -68,19 +68,19 @@ class TerminalPrompter:
         self._silent = silent
 
     def say(self, line: str) -> None:
-        typer.echo(line)
+        write_output(line.splitlines())
 
     def ask(self, question: str, *, hidden: bool = False) -> str | None:
         if self._silent:
             return None
         with _default_interrupt():
-            return str(typer.prompt(question, hide_input=hidden))
+            return str(typer.prompt(_lay_out(question.splitlines()), hide_input=hidden))
 
     def choose(self, question: str, default: str) -> str:
         if self._silent:
             return default
         with _default_interrupt():
-            return str(typer.prompt(question, default=default))
+            return str(typer.prompt(_lay_out(question.splitlines()), default=default))
 
 
 @contextlib.contextmanager

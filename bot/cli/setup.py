@@ -112,7 +112,7 @@ class SetupWizard:
                 )
             except SettingMissing:
                 missing = SettingsRefused(
-                    "TELEGRAM_TOKEN is missing, and nobody is there to be asked. "
+                    "TELEGRAM_TOKEN is missing: setup asks for it in a terminal only, and not with --yes. "
                     "Example: canvasgram setup --yes --token 1234567890:AAE…"
                 )
                 answers_left = self._ask_again(_TOKEN_QUESTION, missing, answers_left, FIRST_WORDS)

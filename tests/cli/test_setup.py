@@ -206,7 +206,10 @@ async def test_a_second_run_keeps_the_file_and_asks_nothing(servers: FakeServers
 @pytest.mark.parametrize(
     ("chosen", "line"),
     [
-        ({}, "TELEGRAM_TOKEN is missing, and nobody is there to be asked. Example: canvasgram setup --yes"),
+        (
+            {},
+            "TELEGRAM_TOKEN is missing: setup asks for it in a terminal only, and not with --yes. Example: ",
+        ),
         ({"telegram_token": "1:wrong"}, "TELEGRAM_TOKEN: Telegram does not know"),
         ({"telegram_token": TOKEN, "model_url": "http://127.0.0.1:9/v1"}, "MODEL_URL: Nothing answers at"),
         ({"telegram_token": TOKEN, "model_api_key": "two words"}, "MODEL_API_KEY must be"),

@@ -17,10 +17,12 @@ from rich.cells import cell_len
 
 import bot.cli.main as command_line
 from bot.bench.endpoint import run as bench_run
+from bot.cli.setup import FIRST_WORDS
 from bot.db.engine import open_database
 from bot.db.people import people
 from bot.settings import Settings
 from bot.tables.layout import FILE_WIDTH
+from bot.terminal import TerminalPrompter
 from tests.bench.endpoint.test_result import RESULT
 from tests.support.empty_database import place_empty_database
 from tests.support.random_month import fill_month
@@ -139,6 +141,26 @@ def test_an_endpoint_that_is_down_is_said_once(show: Show) -> None:
         "28 further checks need an endpoint."
     ]
     assert lines[-1].startswith("1 fail, 28 unknown")
+
+
+def test_what_setup_says_is_wrapped_at_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    TerminalPrompter(silent=False).say(f"{FIRST_WORDS}\n  https://t.me/a_bot?start=code")
+    text, link = capsys.readouterr().out.rsplit("\n", 2)[:2]
+    assert " ".join(text.splitlines()) == FIRST_WORDS
+    assert max(map(len, text.splitlines())) <= 80
+    assert link == "  https://t.me/a_bot?start=code"
+
+
+@pytest.mark.slow
+def test_setup_says_that_it_asks_in_a_terminal_only() -> None:
+    command = [sys.executable, "-m", "bot", "setup"]
+    result = subprocess.run(command, input="1:token\n", capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("TELEGRAM_TOKEN is missing: setup asks for it in a terminal only")
 
 
 def test_published_figures_are_shown_only_to_compare(show: Show) -> None:
