@@ -54,7 +54,7 @@ async def _accept(action: AdminAction, form: ToolForm) -> str:
         return f"Accepted: {', '.join(change.tool_name for change in pending.changes)}."
     confirmed = form.get("confirmed") == "yes"
     await admin_actions.accept_change(action, form.name, seen_hash=form.get("seen"), confirmed=confirmed)
-    return f"{form.name} is accepted."
+    return f"{form.name} has been accepted."
 
 
 async def _change_grant(action: AdminAction, form: ToolForm, *, is_grant: bool) -> str:

@@ -137,7 +137,7 @@ def show_pending_change(request: PageRequest, change: PendingChange) -> h.Elemen
     accept = act_form(
         request, f"{build_tool_path(change.tool_name)}/accept", "Accept", hidden_field("seen", change.hash)
     )
-    flags = [h.li["Look twice: ", escape_for_terminal(flag)] for flag in change.flags]
+    flags = [h.li["Look closely: ", escape_for_terminal(flag)] for flag in change.flags]
     return show_section(
         "Waits to be accepted",
         flags and h.ul(".flags")[flags],

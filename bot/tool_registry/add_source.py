@@ -55,7 +55,7 @@ async def refuse_taken_source(tx: Transaction, name: str) -> None:
     """Raise ChangeRefused if there is a source of this name."""
     if await sources.find(tx, name) is not None:
         raise ChangeRefused(
-            "There is a source {name} already. Remove it first, or take another name.", name=name
+            "There's already a source {name}. Remove it first, or choose another name.", name=name
         )
 
 
@@ -67,7 +67,7 @@ async def extend_source(action: AdminAction, preview: SourcePreview) -> AddSourc
     """
     before = await sources.find(action.tx, preview.source.name)
     if before is None:
-        raise ChangeRefused("There is no source {name} any more.", name=preview.source.name)
+        raise ChangeRefused("There's no source {name} anymore.", name=preview.source.name)
     stored_names = {row.name for row in await tools.list_all(action.tx)}
     await _refuse_taken_names(action, preview.tools, before.name)
     options = _merge_options(before, preview)
@@ -84,7 +84,7 @@ def _merge_options(stored: Source, preview: SourcePreview) -> dict[str, Any]:
     now = stored.options
     found = preview.source.options
     if read_access(now) != read_access(found):
-        raise ChangeRefused("{name} has changed meanwhile. Try again.", name=stored.name)
+        raise ChangeRefused("{name} has changed in the meantime. Try again.", name=stored.name)
     merged = {**now}
     if "listing" in found:
         merged["listing"] = found["listing"]
@@ -172,7 +172,7 @@ def _select_names(
     unknown = sorted(set(selected_names or ()) - names)
     if unknown:
         raise ChangeRefused(
-            "No tool called {name} is offered. There are: {names}.",
+            "There's no tool called {name} to add. Choose from: {names}.",
             name=unknown[0][:60],
             names=lambda translate: format_series(translate, sorted(names))[:400],
         )
@@ -191,6 +191,6 @@ async def _refuse_taken_names(
         if holder != source_name:
             if holder:
                 raise ChangeRefused(
-                    "{source} already has a tool {name}. Take another name.", source=holder, name=tool.name
+                    "{source} already has a tool {name}. Choose another name.", source=holder, name=tool.name
                 )
-            raise ChangeRefused("There is a built-in tool {name}. Take another name.", name=tool.name)
+            raise ChangeRefused("There's a built-in tool {name}. Choose another name.", name=tool.name)

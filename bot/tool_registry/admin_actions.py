@@ -96,7 +96,7 @@ async def remove_source_or_tool(action: AdminAction, name: str) -> tuple[str, ..
     if source is not None:
         if source.kind == "file" and source.trouble is None:
             raise ChangeRefused(
-                "{name} stands in TOOLS_DIR: delete it there, then reload; or disable it here.", name=name
+                "{name} is a file in TOOLS_DIR: delete it there and reload, or disable it here.", name=name
             )
         names = tuple(row.name for row in await tools.list_all(action.tx) if row.source == name)
         await tools.remove(action.tx, list(names))
@@ -123,7 +123,7 @@ async def get_pending_change(action: AdminAction, name: str) -> PendingChange:
     """Return the definition of a tool that waits for an admin. Raises ChangeRefused if there is none."""
     info = await load_tool_info(action.tx, action.builtin_tools, name)
     if info.pending is None and info.flagged is None:
-        raise ChangeRefused("Nothing about {name} waits to be accepted.", name=name)
+        raise ChangeRefused("There's nothing to accept for {name}.", name=name)
     after = info.pending if info.pending is not None else info.definition
     shown_hash = hash_definition(after, with_sends=True)
     return PendingChange(
@@ -142,7 +142,7 @@ async def accept_change(action: AdminAction, name: str, *, seen_hash: str, confi
         raise ChangeRefused("{name} has changed again since you saw it. Please look again.", name=name)
     if change.flags and not confirmed:
         raise NeedsConfirming(
-            "The words of {name} want a second look.", name=name, reasons=format_flags(change.flags)
+            "Please read the description of {name} closely.", name=name, reasons=format_flags(change.flags)
         )
     stored = await get_stored_tool(action, name)
     new_hash = hash_definition(change.after)
@@ -161,7 +161,7 @@ async def set_rule(action: AdminAction, name: str, new_rule: Rule | None) -> Too
     if new_rule is not None:
         after = _to_record(stored, new_rule)
         if build_rule(after, stored.hash) != new_rule:
-            raise ChangeRefused("This rule cannot be kept.")
+            raise ChangeRefused("This rule can't be stored.")
     if stored.rule != after:
         await tools.put(action.tx, replace(stored, rule=after, changed_at=action.now))
         await action.record_change("set a rule", f"tool {name}", stored.rule, after)
@@ -195,7 +195,7 @@ def parse_reduction(text: str) -> str:
         check_expression(expression)
     except ReductionRefused as refused:
         raise ChangeRefused(
-            "This is no JMESPath: {reason}. Example: {example}. Or default: the whole result.",
+            "This isn't valid JMESPath: {reason}. Example: {example}. Or default: the whole result.",
             reason=str(refused),
             example="results[:6].{title: title, url: url}",
         ) from None
@@ -206,7 +206,7 @@ async def set_delivery(action: AdminAction, name: str, *, delivers: bool) -> Too
     """Set whether a tool sends the person the files that its service returns. Raises ChangeRefused."""
     info = await load_tool_info(action.tx, action.builtin_tools, name)
     if not info.is_of_service:
-        raise ChangeRefused("{name} is a function of this machine: it sends what it returns.", name=name)
+        raise ChangeRefused("{name} is a function on the server: it sends what it returns.", name=name)
     if info.delivers != delivers:
         stored = await get_stored_tool(action, name)
         await tools.put(action.tx, replace(stored, delivers=delivers, changed_at=action.now))
@@ -223,7 +223,7 @@ def _to_record(stored: StoredTool, rule: Rule) -> dict[str, Any]:
     if not stored.source:
         raise ChangeRefused("{name} is built in: what it changes is known.", name=stored.name)
     if not stored.hash:
-        raise ChangeRefused("{name} waits to be accepted; look at it first.", name=stored.name)
+        raise ChangeRefused("{name} is waiting for approval; look at it first.", name=stored.name)
     return {**fields, "only_reads": stored.hash}
 
 

@@ -44,7 +44,7 @@ def build_notices(rows: RegistryRows, state: RegistryState) -> Iterator[tuple[st
         is_news = source is None or source.kind == "file" or source.trouble is None or SIGN_IN in str(trouble)
         if trouble is None or not is_news:
             continue
-        text = defer("Of the tools of {source}: {trouble}.", source=name, trouble=trouble)
+        text = defer("Tools of {source}: {trouble}.", source=name, trouble=trouble)
         if source is None or source.kind == "file":
             file_troubles.append(text)
         else:
@@ -74,8 +74,7 @@ def _format_pending(source_name: str, pending_rows: list[StoredTool], translate:
     if unnamed > 0:
         names = translate("{names} and {count} more", names=names, count=unnamed)
     return translate(
-        "These tools of {source} wait until an admin has looked at them: {names}. "
-        "/tools accept {source} shows them.",
+        "These tools of {source} are waiting for approval: {names}. /tools accept {source} shows them.",
         source=source_name,
         names=names,
     )
@@ -84,7 +83,7 @@ def _format_pending(source_name: str, pending_rows: list[StoredTool], translate:
 def _describe_reason(translate: Translator, row: StoredTool) -> str:
     reason = translate("changed") if row.definition else translate("new")
     if row.flagged:
-        return translate("{reason}, its words want a second look", reason=reason)
+        return translate("{reason}, please read its description closely", reason=reason)
     return reason
 
 

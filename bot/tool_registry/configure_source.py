@@ -57,10 +57,10 @@ async def preview_configuration(
     """
     if source.kind not in ("openapi", "endpoint"):
         raise ChangeRefused(
-            "{source} is no document and no endpoint. Remove it and add it again.", source=source.name
+            "{source} is neither a document nor an endpoint. Remove it and add it again.", source=source.name
         )
     if not changes and not confirmed_hosts:
-        raise ChangeRefused("Say what shall change; `canvasgram tools configure --help` lists it.")
+        raise ChangeRefused("Say what to change; `canvasgram tools configure --help` lists the options.")
     access = update_access(read_access(source.options), changes)
     check_access(access)
     hosts = list(dict.fromkeys([*source.options.get("hosts", ()), *confirmed_hosts]))
@@ -152,7 +152,7 @@ def check_fixed_names(source: Source, names: Mapping[str, str]) -> None:
     unknown = sorted(name for name, text in names.items() if text and name not in known)
     if routes and unknown:
         raise ChangeRefused(
-            "No tool of {source} has an argument {name}; they have: {names}.",
+            "The tools of {source} don't have an argument {name}; they have: {names}.",
             source=source.name,
             name=unknown[0][:60],
             names=lambda translate: format_series(translate, sorted(known))[:300] or "–",
@@ -170,7 +170,7 @@ async def store_configuration(action: AdminAction, configured: SourceConfigurati
     before = configured.before
     stored = await sources.find(action.tx, before.name)
     if stored is None or stored.options != before.options:
-        raise ChangeRefused("{name} has changed meanwhile. Try again.", name=before.name)
+        raise ChangeRefused("{name} has changed in the meantime. Try again.", name=before.name)
     await sources.put(action.tx, replace(stored, options=configured.after.options))
     for old_hash, tool in configured.accepted.items():
         await _accept_definition(action, tool, old_hash)

@@ -29,7 +29,9 @@ def build_parameter_schema(parameters: Iterable[str]) -> dict[str, Any]:
         match = _PARAMETER.fullmatch(line.strip())
         if match is None:
             raise ChangeRefused(
-                "{line} describes no parameter. {help}", line=repr(line[:60]), help=defer(PARAMETER_HELP)
+                "{line} doesn't describe a parameter. {help}",
+                line=repr(line[:60]),
+                help=defer(PARAMETER_HELP),
             )
         properties[match["name"]] = {
             "type": match["type"] or "string",

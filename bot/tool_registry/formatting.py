@@ -30,17 +30,17 @@ SOURCE_KINDS = {
     "openapi": "OpenAPI",
     "endpoint": translatable("one endpoint"),
     "mcp_http": translatable("an MCP server"),
-    "mcp_stdio": translatable("an MCP server on the machine"),
+    "mcp_stdio": translatable("a local MCP server"),
 }
 NO_VALUE = "–"
 NEW_CONVERSATION_HINT = translatable(
-    "A conversation that has begun keeps the tools it has: /new begins one with it."
+    "A conversation keeps the tools it started with; /new starts one with this tool."
 )
 """Follows the confirmation of a grant."""
 MAX_LISTED_TOOLS = 5  # tools that a change names; of more it says how many
 SHARED_WARNING = translatable(
-    "All who use {names} share one connection: its account, and what it keeps from call to call. "
-    "Grant it only to people who may see each other's."
+    "Everyone who uses {names} shares one connection: its account, and what it keeps between calls. Grant "
+    "it only to people who may see each other's data."
 )
 """Follows the confirmation of a grant of an MCP server's tools."""
 _SHARED_KINDS = {"mcp_http", "mcp_stdio"}
@@ -48,17 +48,17 @@ MAX_ARGUMENT_CHARS = 200  # of a call's arguments in a list
 _STATE_TEXTS = {
     "on": translatable("on"),
     "off": translatable("off"),
-    "new": translatable("waits to be accepted"),
-    "changed": translatable("suspended: it has changed"),
-    "flagged": translatable("suspended: its words are flagged"),
-    "source off": translatable("off with its source"),
-    "gone": translatable("gone: its source does not give it any more"),
+    "new": translatable("waiting for approval"),
+    "changed": translatable("suspended until an admin accepts its changes"),
+    "flagged": translatable("suspended: its description is flagged"),
+    "source off": translatable("off, like its source"),
+    "gone": translatable("gone: its source no longer offers it"),
 }
 _RULE_TEXTS = {
-    ("once", "asker"): translatable("asks once a chat, whoever it is for"),
-    ("once", "admins"): translatable("asks once a chat, an admin"),
-    ("always", "asker"): translatable("asks each time, whoever it is for"),
-    ("always", "admins"): translatable("asks each time, an admin"),
+    ("once", "asker"): translatable("asks the person once per chat"),
+    ("once", "admins"): translatable("asks an admin once per chat"),
+    ("always", "asker"): translatable("asks the person each time"),
+    ("always", "admins"): translatable("asks an admin each time"),
 }
 
 NameLookup = Callable[[int], str]
@@ -71,7 +71,7 @@ def format_state(translate: Translator, info: ToolInfo) -> str:
         return translate(_STATE_TEXTS[info.state])
     if info.source and info.source.trouble:
         return translate("not available: {trouble}", trouble=escape_for_terminal(info.source.trouble))
-    return translate("not available, nobody knows why")
+    return translate("not available, for an unknown reason")
 
 
 def format_tool_line(translate: Translator, info: ToolInfo, lookup_name: NameLookup = str) -> str:
@@ -120,17 +120,17 @@ def format_delivery(translate: Translator, info: ToolInfo) -> str:
     """Format whether a tool sends people the pictures and files that its service returns."""
     if info.delivers:
         return translate("sends pictures and files")
-    return translate("sends no pictures or files")
+    return translate("doesn't send pictures or files")
 
 
 def format_trust(translate: Translator, source: Source) -> str:
     """Format whether a source's results count as text from outside, and what that means."""
     if source.is_trusted:
         return translate(
-            "its results are trusted: because of them nothing asks and no address is held back, "
-            "so whoever writes what it returns can tell me what to do"
+            "its results are trusted: I neither ask nor hold back addresses because of them, so whoever "
+            "writes them can tell me what to do"
         )
-    return translate("its results are text from outside: after words in them, what changes something asks")
+    return translate("its results are text from outside: after reading them, I ask before I change anything")
 
 
 def format_effective_rule(translate: Translator, info: ToolInfo) -> str:
@@ -139,13 +139,11 @@ def format_effective_rule(translate: Translator, info: ToolInfo) -> str:
         text = format_rule(translate, info.rule)
         if info.rule != NEVER_ASK or not info.effective_definition.get("changes"):
             return text
-        uncovered = translate(
-            "text from outside that it did not return itself still asks, as do new addresses"
-        )
+        uncovered = translate("I still ask after other text from outside, and for new addresses")
         return f"{text}; {uncovered}"
     rule = find_effective_rule(info)
     if rule is None:
-        return translate("asks as its file says")
+        return translate("asks as set in its file")
     if rule.ask == "never":
         return translate("never asks (by itself, since it changes nothing)")
     text = format_rule(translate, rule)
@@ -194,12 +192,14 @@ def format_tool(
         yield translate("Rule: {rule}", rule=rule)
     if info.reduction:
         expression = escape_for_terminal(info.reduction)
-        yield translate("Read of its result: {expression} (set by an admin)", expression=expression)
+        yield translate(
+            "The model reads of its result: {expression} (set by an admin)", expression=expression
+        )
     if info.is_of_service:
         yield translate("Files: {delivery}", delivery=format_delivery(translate, info))
     yield translate.plural(
-        "Costs: {count} token of every prompt that offers it, estimated",
-        "Costs: {count} tokens of every prompt that offers it, estimated",
+        "Costs: about {count} token in each request that offers it",
+        "Costs: about {count} tokens in each request that offers it",
         info.prompt_tokens,
     )
     if info.flagged is not None:
@@ -216,8 +216,8 @@ def format_waiting_tools(translate: Translator, infos: Iterable[ToolInfo], comma
     for name, count in sorted(counts.items()):
         source = escape_for_terminal(name)
         yield translate.plural(
-            "Of {source} {count} tool waits until you accept: {command}",
-            "Of {source} {count} tools wait until you accept: {command}",
+            "{count} tool of {source} is waiting for approval: {command}",
+            "{count} tools of {source} are waiting for approval: {command}",
             count,
             source=source,
             command=f"{command} {source}",
@@ -262,7 +262,7 @@ def format_pending_source(translate: Translator, pending: PendingSource) -> Iter
         yield ""
     for name in pending.flagged:
         yield translate(
-            "{name} wants a second look, so it is not accepted with the others.",
+            "{name} needs a closer look, so it isn't accepted with the others.",
             name=escape_for_terminal(name),
         )
 
@@ -315,8 +315,8 @@ def format_call(translate: Translator, call: ToolCallRecord, lookup_name: NameLo
 def format_no_calls(translate: Translator, tool_name: str | None) -> str:
     """Say that there is no call, or none of one tool."""
     if tool_name:
-        return translate("No call of {name} yet.", name=escape_for_terminal(tool_name[:64]))
-    return translate("No tool was called yet.")
+        return translate("{name} hasn't been called yet.", name=escape_for_terminal(tool_name[:64]))
+    return translate("No tool has been called yet.")
 
 
 def _format_answer(translate: Translator, call: ToolCallRecord, lookup_name: NameLookup) -> str:
@@ -336,19 +336,21 @@ def format_add_result(translate: Translator, result: AddSourceResult) -> Iterato
     if result.ready_names:
         names = format_series(translate, result.ready_names)
         yield translate.plural(
-            "Added, for admins until it is granted: {names}. {count} token of a prompt, estimated.",
-            "Added, for admins until it is granted: {names}. {count} tokens of a prompt, estimated.",
+            "Added, for admins only until you grant it to others: {names}. Adds about {count} token to "
+            "each request.",
+            "Added, for admins only until you grant it to others: {names}. Adds about {count} tokens to "
+            "each request.",
             result.prompt_tokens,
             names=names,
         )
     for name, flags in result.suspended:
         yield translate(
-            "{name} waits, for its words want a second look: {reasons}. Accept it to have it used.",
+            "{name} is on hold: please read its description closely ({reasons}). Accept it to switch it on.",
             name=name,
             reasons=escape_for_terminal(flags),
         )
     if not result.ready_names and not result.suspended:
-        yield translate("{source} has nothing new.", source=result.source)
+        yield translate("There's nothing new in {source}.", source=result.source)
 
 
 def format_definition(
@@ -365,7 +367,7 @@ def format_definition(
         yield translate("Its results are text that others wrote.")
     for name, text in definition.get("fixed", {}).items():
         value = f"{escape_for_terminal(name)} {escape_for_terminal(text)}"
-        yield translate("It always has {values}.", values=value)
+        yield translate("Always set: {values}.", values=value)
     if definition.get("opens"):
         yield translate("It opens the address in {name}.", name=escape_for_terminal(str(definition["opens"])))
     words = {"description": definition.get("description", "")}
@@ -380,11 +382,13 @@ def format_pending_change(translate: Translator, change: PendingChange) -> Itera
     before, after = change.prompt_tokens
     tokens = f"{before} → {after}" if change.before else str(after)
     yield translate(
-        "{name}: {tokens} tokens of a prompt, estimated",
+        "{name}: about {tokens} tokens in each request",
         name=escape_for_terminal(change.tool_name),
         tokens=tokens,
     )
-    yield from (translate("Look twice: {reason}", reason=escape_for_terminal(flag)) for flag in change.flags)
+    yield from (
+        translate("Look closely: {reason}", reason=escape_for_terminal(flag)) for flag in change.flags
+    )
     if change.before is None:
         yield from format_definition(translate, change.after, change.source_kind)
         return
@@ -392,7 +396,7 @@ def format_pending_change(translate: Translator, change: PendingChange) -> Itera
         list(format_json(change.before)), list(format_json(change.after)), n=1, lineterm=""
     )
     lines = [line for line in diff if not line.startswith(("---", "+++", "@@"))]
-    yield from lines or [translate("It is as it was accepted.")]
+    yield from lines or [translate("It hasn't changed since it was accepted.")]
 
 
 def format_json(value: Mapping[str, Any]) -> Iterator[str]:

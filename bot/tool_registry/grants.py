@@ -115,7 +115,7 @@ async def resolve_grantee(tx: Transaction, text: str, current_chat: int | None =
             return Grantee("chat", await groups.find_chat(tx, value))
         return Grantee("person", value)
     if word in {"", "chat"}:
-        raise ChangeRefused("Whom? Say {people}.", people=defer(GRANTEE_HELP))
+        raise ChangeRefused("For whom? Say {people}.", people=defer(GRANTEE_HELP))
     return Grantee("person", await people.find_id(tx, text))
 
 
@@ -123,7 +123,7 @@ async def grant_tool(action: AdminAction, name: str, grantee: Grantee) -> ToolIn
     """Grant a tool; return its info afterwards. Raises ChangeRefused for one that was never accepted."""
     before = await load_tool_info(action.tx, action.builtin_tools, name)
     if not before.hash:
-        raise ChangeRefused("{name} waits to be accepted; until then nobody can use it.", name=name)
+        raise ChangeRefused("{name} is waiting for approval; until then, nobody can use it.", name=name)
     grantees = list_grantees(before)
     if grantee in grantees or EVERYONE in grantees:
         return before
@@ -138,11 +138,13 @@ async def revoke_grant(action: AdminAction, name: str, grantee: Grantee) -> Tool
     """
     before = await load_tool_info(action.tx, action.builtin_tools, name)
     if grantee == ADMINS:
-        raise ChangeRefused("Admins may always use {name}. To have nobody use it, disable it.", name=name)
+        raise ChangeRefused(
+            "Admins may always use {name}. To stop everyone from using it, disable it.", name=name
+        )
     grantees = list_grantees(before)
     if grantee not in grantees:
         if EVERYONE in grantees:
-            raise ChangeRefused("Everyone may use {name}; take that back first.", name=name)
+            raise ChangeRefused("Everyone may use {name}; revoke that first.", name=name)
         raise ChangeRefused(
             "{name} is not granted to {grantee}.",
             name=name,

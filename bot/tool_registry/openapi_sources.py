@@ -113,14 +113,14 @@ def _resolve_operation(source: Source, operations: Mapping[str, DocumentOperatio
         return operation.operation
     for key, reason in source.options.get("unusable", {}).items():
         if key.casefold() == name.casefold():
-            raise ChangeRefused("{key} cannot be picked: {reason}", key=key, reason=to_sentence(reason))
+            raise ChangeRefused("{key} can't be picked: {reason}", key=key, reason=to_sentence(reason))
     offered = list_operations(source)
     similar = [offered[index].operation for index in search_operations(offered, name)[:MAX_SIMILAR]]
     shown_name = repr(name[:60])
     if not similar:
-        raise ChangeRefused("The document has no operation {name}.", name=shown_name)
+        raise ChangeRefused("The document doesn't have an operation {name}.", name=shown_name)
     raise ChangeRefused(
-        "The document has no operation {name}. Similar: {names}.",
+        "The document doesn't have an operation {name}. Similar: {names}.",
         name=shown_name,
         names=partial(format_series, words=similar),
     )
@@ -219,7 +219,7 @@ async def fetch_and_preview_operations(
     hosts = find_unconfirmed_hosts(source, operations)
     if hosts:
         raise ChangeRefused(
-            "{source} would be asked at {hosts}, which nobody has confirmed yet.",
+            "Calls of {source} would go to {hosts}, which nobody has confirmed yet.",
             source=source.name,
             hosts=partial(format_series, words=hosts),
         )

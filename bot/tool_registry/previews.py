@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SOURCE_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,30}")
 SOURCE_NAME_HELP = translatable(
-    "A name has small letters, digits and _, begins with a letter, and is at most 31 long"
+    "Names use lowercase letters, digits and _, start with a letter, and have at most 31 characters"
 )
 
 
@@ -108,7 +108,9 @@ def check_source_name(name: str) -> str:
     """Return the name if a source may have it. Raises ChangeRefused."""
     if not SOURCE_NAME_PATTERN.fullmatch(name):
         raise ChangeRefused(
-            "{name} is no name for a source. {help}.", name=repr(name[:60]), help=defer(SOURCE_NAME_HELP)
+            "{name} isn't a valid name for a source. {help}.",
+            name=repr(name[:60]),
+            help=defer(SOURCE_NAME_HELP),
         )
     return name
 
@@ -125,7 +127,7 @@ async def preview_server(
     if is_remote:
         kind = "mcp_http"
         if request.access != ServiceAccess(headers=request.access.headers):
-            raise ChangeRefused("An MCP server takes --header, and nothing else of that.")
+            raise ChangeRefused("Of these options, an MCP server takes only --header.")
         options = {"headers": check_headers(request.access.headers)}
         if request.client:
             options["sign_in"] = dict(request.client)
@@ -245,16 +247,16 @@ def _check_program_exists(location: "ServerLocation") -> None:
         return
     program = location.command[0]
     path = program
-    problem = defer("is in none of {folders}", folders=location.search_path.replace(":", ", "))
+    problem = defer("isn't in any of {folders}", folders=location.search_path.replace(":", ", "))
     is_path = "/" in program
     if is_path:
-        problem = defer("is no program")
+        problem = defer("isn't a program")
         if location.home:
             path = str(location.home / program)
     is_lost = is_path and not Path(path).is_absolute()  # without a home it starts in an empty folder
     if is_lost or shutil.which(path, path=location.search_path) is None:
         raise ChangeRefused(
-            "{program} {problem}. Say its whole path.", program=program[:100], problem=problem
+            "{program} {problem}. Give its full path.", program=program[:100], problem=problem
         )
 
 

@@ -17,13 +17,13 @@ AskMode = Literal["never", "once", "always"]
 Approver = Literal["asker", "admins"]
 
 RULE_HELP = translatable(
-    "A rule is never, once or always; then, if it shall ask, who answers (asker or admins), "
-    'and for which arguments: always admins when {"properties": {"city": {"const": "Rome"}}}. '
-    "Or it is reads: the tool changes nothing, and never asks. Or default: as the tool itself says. "
-    "A source is trusted if it returns nothing that strangers wrote, or untrusted."
+    "A rule is never, once or always; then, if it asks, who answers (asker or admins), and for which "
+    'arguments: always admins when {"properties": {"city": {"const": "Rome"}}}. Or it is reads: the tool '
+    "changes nothing, and never asks. Or default: as the tool itself says. A source is trusted if "
+    "strangers can't write what it returns, or untrusted."
 )
 DELIVERY_HELP = translatable(
-    "Say on or off: /tools deliver NAME on has the pictures and files that a tool returns sent to the person."
+    "Say on or off: with /tools deliver NAME on, people get the pictures and files that a tool returns."
 )
 _DELIVERY_WORDS = {"on": True, "off": False}
 _ASK_MODES: Mapping[str, AskMode] = {mode: mode for mode in get_args(AskMode)}
@@ -73,20 +73,20 @@ def _parse_schema(text: str) -> dict[str, Any]:
         Draft202012Validator.check_schema(schema)
         unchecked = resolve_schema(schema).warnings
     except ToolDefinitionError as error:
-        raise ChangeRefused("What stands behind `when` cannot be used: {error}.", error=error) from None
+        raise ChangeRefused("What follows `when` can't be used: {error}.", error=error) from None
     except (ValueError, RecursionError) as error:
         raise ChangeRefused(
-            "What stands behind `when` is no JSON: {error}.", error=str(error)[:100]
+            "What follows `when` isn't valid JSON: {error}.", error=str(error)[:100]
         ) from None
     except SchemaError as error:
         raise ChangeRefused(
-            "What stands behind `when` is no JSON Schema: {error}.", error=error.message[:200]
+            "What follows `when` isn't a valid JSON Schema: {error}.", error=error.message[:200]
         ) from None
     if unchecked:
-        raise ChangeRefused("What stands behind `when` cannot be used: {error}.", error=unchecked[0])
+        raise ChangeRefused("What follows `when` can't be used: {error}.", error=unchecked[0])
     if has_limit_in_negation(schema):
         raise ChangeRefused(
-            "A limit of numbers under `not` or `if` would let pass what is no number. "
-            'Say which calls ask instead: {"exclusiveMinimum": 100} rather than {"not": {"maximum": 100}}.'
+            "A number limit under `not` or `if` would let through what isn't a number. Say which calls ask "
+            'instead: {"exclusiveMinimum": 100} rather than {"not": {"maximum": 100}}.'
         )
     return schema

@@ -27,18 +27,18 @@ class SecretSuggestion:
     def format_for_command_line(self) -> str:
         """Say it to somebody at the machine."""
         if self.option is None:
-            return f"It wants {self.need}."
+            return f"It needs {self.need}."
         return (
-            f"It wants {self.need}: keep it with `canvasgram tools secret set {self.secret_name}`, "
+            f"It needs {self.need}: keep it with `canvasgram tools secret set {self.secret_name}`, "
             f"then add --{self.option} '{self.text}'"
         )
 
     def format_for_chat(self, translate: Translator, source_name: str) -> str:
         """Say it to somebody in a chat."""
         if self.option is None:
-            return translate("It wants {secret}.", secret=self.need)
+            return translate("It needs {secret}.", secret=self.need)
         hint = translate(
-            "It wants {secret}: keep it on the machine with `{command}`, then write here",
+            "It needs {secret}: store it on the server with `{command}`, then write here",
             secret=self.need,
             command=f"canvasgram tools secret set {self.secret_name}",
         )

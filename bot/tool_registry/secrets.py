@@ -82,8 +82,8 @@ class SecretBox:
         if name != stored.name:
             raise SettingsRefused(
                 translatable(
-                    "SECRETS_KEY does not open the secret {name}: put the key it was sealed with behind "
-                    "a comma, or enter the secret again."
+                    "SECRETS_KEY doesn't open the secret {name}: add the key it was encrypted with after a "
+                    "comma, or enter the secret again."
                 ),
                 name=stored.name,
             )
@@ -94,7 +94,7 @@ class SecretBox:
 
         if not self._keys:
             raise SettingsRefused(
-                translatable("SECRETS_KEY is missing, and secrets are kept sealed only. {hint}"),
+                translatable("SECRETS_KEY is missing, and I only store secrets encrypted. {hint}"),
                 hint=_KEY_HINT,
             )
         return MultiFernet([Fernet(key) for key in self._keys])
@@ -107,7 +107,8 @@ async def store_secret(action: AdminAction, secret_box: SecretBox, name: str, va
     """
     if not SECRET_NAME_PATTERN.fullmatch(name):
         raise ChangeRefused(
-            "{name} is no name for a secret: letters, digits, - and _, a letter first.", name=repr(name[:60])
+            "{name} isn't a valid name for a secret: use letters, digits, - and _, and start with a letter.",
+            name=repr(name[:60]),
         )
     if not value or not value.isprintable():
         raise ChangeRefused("A secret is one line of printable characters, and not empty.")

@@ -75,7 +75,7 @@ def parse_pair(option: str, text: str, separator: str) -> tuple[str, str]:
     name, has_separator, value = text.partition(separator)
     if not has_separator or not name.strip():
         raise ChangeRefused(
-            "{option} is written as NAME{separator} VALUE; a secret stands in it as {name}.",
+            "Write {option} as NAME{separator} VALUE, with {name} in place of a secret.",
             option=option,
             separator=separator,
             name="{name}",
@@ -101,7 +101,7 @@ def check_access(access: ServiceAccess) -> None:
     check_headers(access.headers)
     for name in access.cookies:
         if not HEADER_NAME_PATTERN.fullmatch(name):
-            raise ChangeRefused("{name} is no name that a cookie can have.", name=repr(name[:60]))
+            raise ChangeRefused("{name} isn't a valid cookie name.", name=repr(name[:60]))
     for name, text in {**access.headers, **access.query, **access.cookies}.items():
         refuse_plain_secret(name, text)
     for name, text in {**access.fixed, **access.variables}.items():
@@ -110,7 +110,7 @@ def check_access(access: ServiceAccess) -> None:
     person, has_colon, password = (access.basic or "").partition(":")
     if access.basic and not (person and has_colon and find_secret_names([password])):
         raise ChangeRefused(
-            "basic is written as NAME:{KEY}, the password by the name of a secret. {advice}",
+            "Write basic as NAME:{KEY}, with the name of a secret for the password. {advice}",
             KEY="{KEY}",
             advice=defer(SECRET_ADVICE),
         )
@@ -123,7 +123,7 @@ def refuse_plain_secret(name: str, text: str, *, is_certain: bool = False) -> No
     is_unnamed = is_secret_name(name) and not find_secret_names([text])
     if is_certain or is_unnamed or has_likely_secret(remove_references(text)):
         raise ChangeRefused(
-            "The value of {name} looks like a secret and would be kept in the open. {advice}",
+            "The value of {name} looks like a secret and would be stored unencrypted. {advice}",
             name=name,
             advice=defer(SECRET_ADVICE),
         )
@@ -133,10 +133,10 @@ def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers if they can be sent with each call. Raises ChangeRefused for others."""
     for name, value in headers.items():
         if not HEADER_NAME_PATTERN.fullmatch(name) or name.lower() in SENDER_HEADERS:
-            raise ChangeRefused("{name} is no header that can be set.", name=repr(name[:60]))
+            raise ChangeRefused("The header {name} can't be set.", name=repr(name[:60]))
         if not value.isascii() or not value.isprintable():
             raise ChangeRefused(
-                "The value of {name} is none that a header can carry: plain ASCII is.", name=name[:60]
+                "The value of {name} doesn't fit into a header: only plain ASCII does.", name=name[:60]
             )
     return dict(headers)
 

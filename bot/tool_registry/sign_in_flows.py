@@ -127,7 +127,7 @@ class SignInFlows:
     async def start(self, request: SignInRequest) -> str:
         """Begin a sign-in, in place of one to the same account; return the link. Raises ChangeRefused."""
         if self._group is None:
-            raise ChangeRefused("The gateway is starting or stopping; ask again in a moment.")
+            raise ChangeRefused("I'm starting or stopping; ask again in a moment.")
         name = request.source.name
         key = name, request.account
         if (earlier := self._tasks.pop(key, None)) is not None:

@@ -103,7 +103,7 @@ async def store_sign_in(
     """
     source = await sources.find(action.tx, name)
     if source is None or source.address != sign_in.url:
-        raise ChangeRefused("There is no source {name} any more.", name=name)
+        raise ChangeRefused("There's no source {name} anymore.", name=name)
     logs.hide_secrets(sign_in.list_secrets())
     await secret_box.store(action.tx, name_sign_in(name, person), sign_in.as_text())
     if person is None and "personal" in source.options and action.actor.person is not None:

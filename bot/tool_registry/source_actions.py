@@ -94,7 +94,7 @@ async def get_pending_source(action: AdminAction, name: str) -> PendingSource:
         else:
             changes.append(change)
     if not (changes or flagged):
-        raise ChangeRefused("Nothing about {name} waits to be accepted.", name=name)
+        raise ChangeRefused("There's nothing to accept for {name}.", name=name)
     return PendingSource(name, tuple(changes), tuple(flagged))
 
 

@@ -47,7 +47,7 @@ def format_source(translate: Translator, info: SourceInfo) -> Iterator[str]:
         yield translate("Trouble: {trouble}", trouble=escape_for_terminal(source.trouble))
     added_at = f"{format_utc(source.added_at)} UTC"
     if source.added_by is None:
-        yield translate("Added: {time}, on the machine", time=added_at)
+        yield translate("Added: {time}, on the server", time=added_at)
     else:
         yield translate("Added: {time}, by {name}", time=added_at, name=source.added_by)
     for label, names in _collect_names(source.options).items():

@@ -37,9 +37,9 @@ class TimeLimits:
         if kind == "file":
             raise ChangeRefused("A tool of a file says its time limit itself: @tool(timeout=60).")
         if "start_seconds" in options and kind not in {"mcp_http", "mcp_stdio"}:
-            raise ChangeRefused("Only an MCP server has a start that can be limited.")
+            raise ChangeRefused("Only an MCP server's start can be limited.")
         if not all(MIN_SECONDS <= seconds <= MAX_SECONDS for seconds in options.values()):
-            raise ChangeRefused("A limit has {least} to {most} seconds.", least=MIN_SECONDS, most=MAX_SECONDS)
+            raise ChangeRefused("A limit is {least} to {most} seconds.", least=MIN_SECONDS, most=MAX_SECONDS)
         return options
 
 

@@ -81,7 +81,7 @@ def parse_arguments(tool: Tool, arguments: str) -> dict[str, Any]:
         parsed = json.loads(arguments or "{}")
     except (ValueError, RecursionError) as error:
         raise ChangeRefused(
-            "{help}; this cannot be read: {error}.", help=defer(ARGUMENTS_HELP), error=str(error)[:100]
+            "{help}; I can't read this: {error}.", help=defer(ARGUMENTS_HELP), error=str(error)[:100]
         ) from None
     try:
         return check_arguments(tool, parsed)

@@ -140,5 +140,5 @@ def _format_reason(translate: Translator, pending: PendingCall) -> str:
         pairs = format_series(
             translate, (f"{name} {text}" for name, text in sorted(pending.tool.fixed.items()))
         )
-        sentences.append(translate("It always has {values}.", values=pairs))
+        sentences.append(translate("Always set: {values}.", values=pairs))
     return " ".join(sentences)

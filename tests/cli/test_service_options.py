@@ -61,14 +61,14 @@ async def test_a_key_in_the_query_is_asked_for_entered_and_never_shown(env_file:
     async with open_session_and_shop(env_file) as (session, shop):
         listed = await add_tools(session, AddOptions(shop.document_url, "shop"))
         assert listed[-2] == (
-            "It wants a key in the query `api_key`: keep it with `canvasgram tools secret set shop`, "
+            "It needs a key in the query `api_key`: keep it with `canvasgram tools secret set shop`, "
             "then add --query 'api_key={shop}'"
         )
         access = (("query", "api_key={shop}"),)
         added = await add_tools(
             session, AddOptions(shop.document_url, "shop", pick=("listItems",), access=access)
         )
-        assert not any("It wants" in line for line in added)
+        assert not any("It needs" in line for line in added)
         shown = "\n".join(await actions.show_tool(session, "shop_list_items", as_json=False))
         assert "api_key" not in shown
         lines, succeeded = await actions.run_tool(session, "shop_list_items", '{"kind": "hats"}')
@@ -85,13 +85,13 @@ async def test_a_fixed_argument_is_shown_audited_and_not_told_to_the_model(env_f
         options = AddOptions(shop.document_url, "shop", pick=("listItems",), access=(("set", "kind=AC7"),))
         await add_tools(session, options)
         shown = "\n".join(await actions.show_tool(session, "shop_list_items", as_json=False))
-        assert "It always has kind AC7." in shown
+        assert "Always set: kind AC7." in shown
         assert '"kind"' not in shown
         assert (await actions.run_tool(session, "shop_list_items", "{}"))[1]
         with pytest.raises(ChangeRefused, match='has no argument "kind"'):
             await actions.run_tool(session, "shop_list_items", '{"kind": "other"}')
         assert [call[1] for call in shop.calls] == ["/v1/items/AC7"]
-        with pytest.raises(ChangeRefused, match="has an argument acount; they have: colour, kind"):
+        with pytest.raises(ChangeRefused, match="don't have an argument acount; they have: colour, kind"):
             await add_tools(
                 session,
                 AddOptions(shop.document_url, "other", pick=("listItems",), access=(("set", "acount=AC7"),)),
@@ -116,7 +116,7 @@ async def test_a_searxng_as_a_plain_endpoint_takes_a_fixed_value_and_is_reduced(
         await add_tools(session, replace(options, address=f"{url}/search"))
         before, _ = await actions.run_tool(session, "find_pages", '{"q": "weather"}')
         assert searxng.requests[0] == {"q": "weather", "format": "json"}
-        with pytest.raises(ChangeRefused, match=r"no JMESPath: it is not complete\. Example: "):
+        with pytest.raises(ChangeRefused, match=r"valid JMESPath: it is not complete\. Example: "):
             await actions.set_reduction(session, "find_pages", "results[")
         expression = "results[:6].{title: title, url: url}"
         line = await actions.set_reduction(session, "find_pages", expression)
@@ -129,7 +129,7 @@ async def test_a_searxng_as_a_plain_endpoint_takes_a_fixed_value_and_is_reduced(
         with pytest.raises(ChangeRefused, match="clock is built in"):
             await actions.set_reduction(session, "clock", expression)
     assert succeeded
-    assert f"Read of its result: {expression} (set by an admin)" in shown
+    assert f"The model reads of its result: {expression} (set by an admin)" in shown
     size = re.search(r"([\d,]+) characters, about ([\d,]+) tokens:$", before[1])
     assert size is not None
     assert lines[1] == f"Before its reduction: {size[1]} characters, about {size[2]} tokens."
@@ -154,7 +154,7 @@ async def test_a_source_is_configured_and_keeps_its_tools_and_grants(env_file: P
         ) or any(line.startswith("shop_list_items · on · everyone · ") for line in tool_lines)
         assert (await actions.run_tool(session, "shop_list_items", '{"kind": "hats"}'))[1]
         assert shop.calls[0][1] == f"/v1/items/hats?colour=red&api_key={KEY}"
-        with pytest.raises(ChangeRefused, match="Say what shall change"):
+        with pytest.raises(ChangeRefused, match="Say what to change"):
             await actions.configure_source(session, "shop", (), ())
         with pytest.raises(ChangeRefused, match="There is no source called none"):
             await actions.configure_source(session, "none", (), ())
@@ -302,9 +302,9 @@ async def test_a_file_is_a_document_that_is_read_again_at_a_reload(env_file: Pat
 async def test_two_sources_whose_tools_would_share_a_name_are_refused(env_file: Path):
     async with open_session_and_shop(env_file) as (session, shop):
         await add_tools(session, AddOptions(shop.document_url, "shop", pick=("listItems",)))
-        with pytest.raises(ChangeRefused, match="is no name for a source"):
+        with pytest.raises(ChangeRefused, match="isn't a valid name for a source"):
             await add_tools(session, AddOptions(shop.document_url, "Shop", pick=("listItems",)))
-        with pytest.raises(ChangeRefused, match="is no name for a source"):
+        with pytest.raises(ChangeRefused, match="isn't a valid name for a source"):
             await add_tools(session, AddOptions(shop.document_url, "shоp", pick=("listItems",)))
         with pytest.raises(ChangeRefused, match="shop already has a tool shop_list_items"):
             await add_tools(session, AddOptions(shop.document_url, "shop_", pick=("listItems",)))
@@ -315,14 +315,14 @@ async def test_tools_are_added_before_the_gateway_ever_ran(env_file: Path):
     async with open_session(env_file, can_create=True) as session, open_shop() as shop:
         await actions.store_secret(session, "shop", KEY)
         added = await add_tools(session, AddOptions(shop.document_url, "shop", pick=("listItems",)))
-    assert added[0].startswith("Added, for admins until it is granted: shop_list_items.")
+    assert added[0].startswith("Added, for admins only until you grant it to others: shop_list_items.")
 
 
 async def test_more_operations_of_a_document_are_picked_later(env_file: Path):
     async with open_session_and_shop(env_file) as (session, shop):
         await add_tools(session, AddOptions(shop.document_url, "shop", pick=("listItems",)))
         added = await add_tools(session, AddOptions(shop.document_url, "shop", pick=("orderItem", "1")))
-        assert added[0].startswith("Added, for admins until it is granted: shop_order_item.")
+        assert added[0].startswith("Added, for admins only until you grant it to others: shop_order_item.")
         with pytest.raises(NeedsConfirming):
             await add_tools(session, AddOptions(shop.document_url, "shop", pick=("elsewhere",)))
         options = AddOptions(shop.document_url, "shop", pick=("elsewhere",), confirmed=True)

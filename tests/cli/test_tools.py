@@ -111,14 +111,14 @@ def test_builtin_tools_are_listed_shown_switched_ruled_and_granted(call: Command
     assert json.loads(call.run_ok("show", "clock", "--json"))["definition"]["name"] == "clock"
     assert call.run_ok("disable", "clock") == "clock is off.\n"
     assert call.run_ok("enable", "clock") == "clock is on.\n"
-    assert call.run_ok("rule", "clock", "always", "admins") == "clock: asks each time, an admin.\n"
+    assert call.run_ok("rule", "clock", "always", "admins") == "clock: asks an admin each time.\n"
     assert call.run_ok("revoke", "clock", "everyone") == "clock may be used by: admins.\n"
     assert (
         call.run_ok("grant", "clock", "12345")
         == f"clock may be used by: admins, person (12345). {NEW_CONVERSATION_HINT}\n"
     )
-    assert call.run_ok("log") == "No tool was called yet.\n"
-    assert call.run_ok("log", "clock") == "No call of clock yet.\n"
+    assert call.run_ok("log") == "No tool has been called yet.\n"
+    assert call.run_ok("log", "clock") == "clock hasn't been called yet.\n"
     assert call.run_ok("log", "--json") == "[]\n"
     assert call.run_ok("grant", "clock", "chat", "-100123") == (
         f"clock may be used by: admins, chat -100123, person (12345). {NEW_CONVERSATION_HINT}\n"
@@ -133,17 +133,17 @@ def test_builtin_tools_are_listed_shown_switched_ruled_and_granted(call: Command
     [
         (["show", "nothing"], "There is no tool called nothing.\n"),
         (["remove", "clock"], "clock can't be removed on its own, but you can disable it.\n"),
-        (["accept", "clock"], "Nothing about clock waits to be accepted.\n"),
+        (["accept", "clock"], "There's nothing to accept for clock.\n"),
         (["rule", "clock", "sometimes"], "A rule is never, once or always;"),
         (["deliver", "clock", "maybe"], "Say on or off:"),
         (["rule", "clock", "trusted"], "There is no source clock; /tools shows the source of each tool.\n"),
-        (["deliver", "clock", "on"], "clock is a function of this machine: it sends what it returns.\n"),
+        (["deliver", "clock", "on"], "clock is a function on the server: it sends what it returns.\n"),
         (["grant", "clock", "somebody"], "Nobody with access is called somebody."),
         (["add", "server"], "There is no file server, and it is no URL. Give one of both.\n"),
         (["add", "server", "--stdio"], "Say --name: the tools' names will begin with it.\n"),
         (["add", "http://x.example", "--mcp", "--stdio"], "Take one of --mcp, --stdio and --endpoint.\n"),
         (["add", "https://x.example/a", "--endpoint", "GET"], "Say in --description what the endpoint does:"),
-        (["add", "https://x.example/a", "--mcp", "--header", "oops"], "header is written as NAME: VALUE;"),
+        (["add", "https://x.example/a", "--mcp", "--header", "oops"], "Write header as NAME: VALUE,"),
         (
             ["add", "https://x.example/a", "--mcp", "--header", "X-Api-Key: abc"],
             "The value of X-Api-Key looks like",
@@ -163,12 +163,12 @@ def test_builtin_tools_are_listed_shown_switched_ruled_and_granted(call: Command
         ),
         (
             ["add", "https://x.example/a", "--mcp", "--header", "X Y: a"],
-            "'X Y' is no header that can be set.\n",
+            "The header 'X Y' can't be set.\n",
         ),
-        (["add", "https://x.example/a", "--header", "Host: a"], "'Host' is no header that can be set.\n"),
+        (["add", "https://x.example/a", "--header", "Host: a"], "The header 'Host' can't be set.\n"),
         (
             ["add", "https://x.example/a", "--header", "X: ä"],
-            "The value of X is none that a header can carry:",
+            "The value of X doesn't fit into a header:",
         ),
         (["add", "https://x.example/?key=abc", "--mcp"], "The address looks as if it held a secret;"),
         (["add", "false", "--stdio", "--name", "odd"], "odd is not available: "),
@@ -180,10 +180,10 @@ def test_builtin_tools_are_listed_shown_switched_ruled_and_granted(call: Command
             ["add", " ", "--stdio", "--name", "odd"],
             "There is no command: say which program is to be started.\n",
         ),
-        (["add", "no-such-program x", "--stdio", "--name", "odd"], "no-such-program is in none of /"),
+        (["add", "no-such-program x", "--stdio", "--name", "odd"], "no-such-program isn't in any of /"),
         (
             ["add", "./here/odd", "--stdio", "--name", "odd"],
-            "./here/odd is no program. Say its whole path.\n",
+            "./here/odd isn't a program. Give its full path.\n",
         ),
         (["grant", "clock", "--everyone"], "Nobody with access is called --everyone."),
         (["try", "nothing"], "nothing cannot be used now;"),
@@ -192,7 +192,7 @@ def test_builtin_tools_are_listed_shown_switched_ruled_and_granted(call: Command
         (["timeout", "clock", "5"], "There is no source clock; /tools shows the source of each tool.\n"),
         (["timeout", "clock", "soon"], "Say how many seconds a call may take"),
         (["add", "https://x.example/a", "--start-timeout", "9"], "--start-timeout goes with --mcp or"),
-        (["add", "x", "--stdio", "--name", "odd", "--timeout", "0"], "A limit has 1 to 3600 seconds.\n"),
+        (["add", "x", "--stdio", "--name", "odd", "--timeout", "0"], "A limit is 1 to 3600 seconds.\n"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -228,7 +228,7 @@ def test_a_program_is_searched_where_it_would_start(
     add = ("add", "./odd", "--stdio", "--name", "odd")
     assert "and wrote: here." in call(*add, "--home", str(tmp_path))[2]
     monkeypatch.chdir(tmp_path)
-    assert call(*add) == (1, "", "./odd is no program. Say its whole path.\n")
+    assert call(*add) == (1, "", "./odd isn't a program. Give its full path.\n")
 
 
 async def test_a_server_that_answers_in_nonsense_is_one_line_too():
@@ -279,7 +279,7 @@ def test_secrets_are_read_from_a_pipe_and_only_names_are_ever_shown(
     write_env(folder, SECRETS_KEY=KEYS[0])
     code, _, err = call("secret", "rotate")
     assert code == 2
-    assert "does not open the secret shop" in err
+    assert "doesn't open the secret shop" in err
     assert call.run_ok("secret", "remove", "shop") == "shop is gone.\n"
     assert call.run_ok("secret", "list") == "There are no secrets.\n"
     assert b"hunter2" not in b"".join(file.read_bytes() for file in folder.iterdir())
@@ -287,7 +287,7 @@ def test_secrets_are_read_from_a_pipe_and_only_names_are_ever_shown(
 
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
-    [("1x", "v", "no name for a secret"), ("x", "", "not empty"), ("x", "a\tb", "one line of")],
+    [("1x", "v", "isn't a valid name for a secret"), ("x", "", "not empty"), ("x", "a\tb", "one line of")],
 )
 def test_a_value_that_is_no_secret_is_refused(
     call: CommandRunner, monkeypatch: pytest.MonkeyPatch, name: str, value: str, reason: str
@@ -325,12 +325,12 @@ def test_a_program_of_this_machine_is_added_with_its_secrets_and_tried(
     options = ("--environment", "KEY={odd_key}", "--home", "servers/odd", "--timeout", "45")
     output = call.run_ok("add", command, "--stdio", "--name", "odd", *options)
     assert Path("servers/odd").is_dir()
-    assert output.startswith("Added, for admins until it is granted: odd_")
+    assert output.startswith("Added, for admins only until you grant it to others: odd_")
     assert "hunter2" not in call.run_ok("show", "odd")
     assert json.loads(call.run_ok("show", "odd", "--json"))["kind"] == "mcp_stdio"
     limits = call.run_ok("timeout", "odd", "start", "90")
     assert limits == "odd: a call may take 45 s, and 450 s if it reports progress; the start 90 s.\n"
-    assert "odd · an MCP server on the machine · " in call.run_ok("list")
+    assert "odd · a local MCP server · " in call.run_ok("list")
     assert query_rows("SELECT kind, added_by FROM sources") == [("mcp_stdio", None)]
     assert call.run_ok("secret", "remove", "odd_key") == "odd_key is gone. Still named by: odd\n".replace(
         "odd\n", "odd.\n"
@@ -348,7 +348,7 @@ def test_a_program_has_a_home_of_its_own_until_it_is_removed(call: CommandRunner
     assert home.is_dir()
     (home / "download").write_text("kept")
     code, _, err = call("add", "sh -c 'rm -r download'", "--stdio", "--name", "odd")
-    assert (code, err) == (1, "There is a source odd already. Remove it first, or take another name.\n")
+    assert (code, err) == (1, "There's already a source odd. Remove it first, or choose another name.\n")
     assert (home / "download").exists()
     assert call("add", "true", "--stdio", "--name", "../odd")[0] == 1
     assert home.is_dir()
@@ -373,10 +373,12 @@ async def test_operations_of_a_document_are_listed_and_some_are_added():
         added = await add_tools(
             session, AddOptions(shop.document_url, "shop", pick=("elsewhere", "2", "evil"), confirmed=True)
         )
-        assert added[0].startswith("Added, for admins until it is granted: shop_elsewhere, shop_order_item.")
-        assert added[1].startswith("shop_evil waits")
+        assert added[0].startswith(
+            "Added, for admins only until you grant it to others: shop_elsewhere, shop_order_item."
+        )
+        assert added[1].startswith("shop_evil is on hold")
         diff = await actions.accept_change(session, "shop_evil", None, allow_flagged=False)
-        assert diff[1].startswith("Look twice: ")
+        assert diff[1].startswith("Look closely: ")
         hash_prefix = diff[-1].split("--seen ")[1].split()[0]
         with pytest.raises(ChangeRefused, match="changed again"):
             await actions.accept_change(session, "shop_evil", "0" * 12, allow_flagged=True)
@@ -386,7 +388,7 @@ async def test_operations_of_a_document_are_listed_and_some_are_added():
             "shop_evil has been accepted."
         ]
         other = f"{shop.document_url}?other"
-        with pytest.raises(ChangeRefused, match="source shop already"):
+        with pytest.raises(ChangeRefused, match="already a source shop"):
             await add_tools(session, AddOptions(other, "shop", pick=("all",), confirmed=True))
         assert await actions.remove_source_or_tool(session, "shop_evil") == "Removed: shop_evil."
 
@@ -400,7 +402,10 @@ async def test_a_changed_document_suspends_changed_tools_and_removes_missing_one
         assert lines[0] == "shop has no listItems any more."
         tool_lines = await actions.list_tools(session, as_json=False)
         assert any(line.startswith("shop_list_items · gone: ") for line in tool_lines)
-        assert any(line.startswith("shop_order_item · suspended: it has changed · ") for line in tool_lines)
+        assert any(
+            line.startswith("shop_order_item · suspended until an admin accepts its changes · ")
+            for line in tool_lines
+        )
         diff = await actions.accept_change(session, "shop_order_item", None, allow_flagged=False)
         assert '+ "description": "Order an item, and pay.",' in diff
         with pytest.raises(ChangeRefused, match="cannot be used now"):
@@ -441,13 +446,13 @@ async def test_one_endpoint_is_added_with_a_header_that_names_a_secret():
             access=(("header", "X-Api-Key: {shop_key}"),),
         )
         assert (await add_tools(session, options))[0].startswith(
-            "Added, for admins until it is granted: hats."
+            "Added, for admins only until you grant it to others: hats."
         )
         lines, succeeded = await actions.run_tool(session, "hats", '{"kind": "top"}')
         assert succeeded
         assert "top one" in "\n".join(lines)
         assert shop.calls[0][3]["x-api-key"] == "hunter2hunter2"
-        with pytest.raises(ChangeRefused, match="describes no parameter"):
+        with pytest.raises(ChangeRefused, match="doesn't describe a parameter"):
             await add_tools(
                 session,
                 AddOptions(f"{shop.url}/x", "x", method="get", description="X.", parameters=("oops",)),

@@ -232,7 +232,7 @@ async def ask_only_the_writer(gateway: GatewayHarness, group: GroupHarness):
     group.ann.edit(message, "/ask @@say:uno@@", thread=group.group)
     await group.wait_for_texts(4)
     card = group.group.chat.bot_messages[-1]
-    assert "the 1 exchange that came after it" in card.text
+    assert "the question after it and my answer" in card.text
     tap = group.ben.tap(card, "Answer again", thread=group.group)
     await gateway.api.wait_until(lambda: tap.answer)
     assert tap.answer == {

@@ -117,7 +117,7 @@ async def test_a_sign_in_that_is_over_is_reported_and_made_again(tmp_path: Path)
         prompt = await use_echo(gateway, "lost")
         assert "notes is not available: its sign-in is over, and an admin has to sign in again." in prompt
         notice = await wait_for(gateway, "is over, and an admin has to sign in again: /tools signin notes")
-        assert notice.startswith("Of the tools of notes: the sign-in of")
+        assert notice.startswith("Tools of notes: the sign-in of")
         await say(gateway, "/tools signin notes", "wants you to sign in")
         assert await sign_in(gateway, servers) == "You're signed in to notes."
         assert "back" in await use_echo(gateway, "back")

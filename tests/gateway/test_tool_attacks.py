@@ -72,10 +72,10 @@ async def test_what_a_tool_answers_ends_no_permission_of_its_own_and_text_of_oth
 
     async with open_harness(tmp_path, tools_dir=install_bells(tmp_path)) as gateway, gateway.run():
         rule = await send_and_wait(gateway, "/tools rule light never", "light: never asks")
-        assert "text from outside that it did not return itself still asks" in rule.text
+        assert "I still ask after other text from outside" in rule.text
         for bell in ("one", "two"):
             await send_and_wait(gateway, light(bell), f"lit {bell}")
-        await send_and_wait(gateway, "/tools rule light always", "light: asks each time")
+        await send_and_wait(gateway, "/tools rule light always", "light: asks the person each time")
         question = await send_and_wait(gateway, light("three"), "May I run light?")
         assert "I still ask after other text from outside" in question.text
         gateway.ann.tap(question, "Allow here")

@@ -82,8 +82,10 @@ async def test_a_document_is_looked_at_picked_from_tried_and_used(tmp_path: Path
             await press(gateway, number, "shop: which")
             await gateway.api.wait_until(partial(has_button, gateway, f"✓ {number}"))
         assert button_labels(gateway) == ["✓ 1", "2", "✓ 3", "4", "Add 2"]
-        added = await press(gateway, "Add 2", "Added, for admins until it is granted: shop_list_items.")
-        assert "shop_evil waits, for its words want a second look" in added
+        added = await press(
+            gateway, "Add 2", "Added, for admins only until you grant it to others: shop_list_items."
+        )
+        assert "shop_evil is on hold: please read its description closely" in added
         tried = await try_tool(gateway, "shop_list_items", '{"kind": "hats"}')
         assert tried.splitlines()[1].startswith("ok after ")
         assert "hats one" in tried
@@ -114,7 +116,9 @@ async def test_another_host_is_confirmed_before_anything_is_asked_of_it(tmp_path
         )
         await send_and_collect(gateway, "/tools show shop", count=2)
         await press(gateway, "Add 1", "shop is at http://127.0.0.1:")
-        await press(gateway, "Allow that", "Added, for admins until it is granted: shop_elsewhere.")
+        await press(
+            gateway, "Allow that", "Added, for admins only until you grant it to others: shop_elsewhere."
+        )
         assert [change.what for change in await load_changes(gateway)] == [
             "added",
             "confirmed hosts",
@@ -126,12 +130,12 @@ async def test_one_endpoint_is_described_in_the_chat(tmp_path: Path):
     async with open_shop() as shop, open_for_loopback(tmp_path) as gateway:
         args = f"endpoint hats GET {shop.url}/v1/items/{{kind}}\nWhat hats there are.\nkind: the kind of hat"
         texts = await send_and_collect(gateway, f"/tools add {args}", count=2)
-        assert texts[1].startswith("Added, for admins until it is granted: hats.")
+        assert texts[1].startswith("Added, for admins only until you grant it to others: hats.")
         tried = await try_tool(gateway, "hats", '{"kind": "top/hat"}')
         assert "ok after" in tried
         assert shop.calls[0][1] == "/v1/items/top%2Fhat"
         assert (
-            "There is a source hats already"
+            "There's already a source hats"
             in (await send_and_collect(gateway, f"/tools add {args}", count=2))[1]
         )
 
@@ -140,7 +144,7 @@ async def test_an_mcp_server_is_added_by_its_url(tmp_path: Path):
     web = FakeMcpHttpServer()
     async with serve(web.app) as url, open_for_loopback(tmp_path) as gateway:
         texts = await send_and_collect(gateway, f"/tools add mcp {url}/mcp odd", count=2)
-        assert texts[1].startswith("Added, for admins until it is granted: odd_drop, odd_echo")
+        assert texts[1].startswith("Added, for admins only until you grant it to others: odd_drop, odd_echo")
         tried = await try_tool(gateway, "odd_echo", '{"text": "hello"}')
         assert "hello" in tried
 
@@ -183,8 +187,8 @@ async def test_what_cannot_be_added_is_said_in_a_line(tmp_path: Path):
             (f"{shop.url}/v1/items/x", "cannot be used"),
             ("http://localhost/openapi.json", "is not on the public internet"),
             (f"mcp {shop.url}/openapi.json", "is not available"),
-            (f"{shop.document_url} shop nothing", "no operation 'nothing'"),
-            (f"{shop.document_url} Shop!", "is no name for a source"),
+            (f"{shop.document_url} shop nothing", "doesn't have an operation 'nothing'"),
+            (f"{shop.document_url} Shop!", "isn't a valid name for a source"),
             ("what", "an MCP server, or\n/tools add endpoint NAME GET https://"),
             (f"endpoint hats GET {shop.url}/{{kind}}\nHats.", "asks for 'kind', which is not described"),
             (f"endpoint hats BREW {shop.url}/x\nBrew.", "no method"),
@@ -237,7 +241,7 @@ async def test_a_fixed_argument_stands_in_the_question_whether_a_call_may_run(tm
         )
         gateway.ann.send("@@tool:shop_order_item {}@@@@say:done@@")
         await gateway.api.wait_until(lambda: "May I run shop_order_item?" in gateway.texts()[-1])
-        assert "It always has item hat." in gateway.texts()[-1]
+        assert "Always set: item hat." in gateway.texts()[-1]
         gateway.ann.tap(gateway.api.chat(ADMIN).bot_messages[-1], "Allow once")
         await gateway.api.wait_until(lambda: gateway.texts()[-1] == "done" and gateway.is_finished())
         assert shop.calls[0][2] == '{"item":"hat"}'
@@ -255,6 +259,6 @@ async def test_operations_are_searched_by_words(tmp_path: Path):
         await press(gateway, "All", "shop: which of these 4 operations?")
         assert button_labels(gateway) == ["1", "✓ 2", "3", "4", "Add 1"]
         nothing = (await send_and_collect(gateway, "/tools pick shop zebra", count=2))[1]
-        assert nothing == "The document has no operation 'zebra'."
+        assert nothing == "The document doesn't have an operation 'zebra'."
         refused = (await send_and_collect(gateway, "/tools add file:///etc/hosts shop", count=2))[1]
         assert refused.startswith("Use /tools add URL")

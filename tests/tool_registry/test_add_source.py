@@ -87,18 +87,18 @@ async def test_names_of_other_tools_are_refused_and_nothing_is_stored(harness: R
     await harness.add_tool("shop_a", "other")
     for preview, selected, reason in (
         (SourcePreview(SHOP, (build_tool("shop_a"),)), None, "other already has a tool shop_a"),
-        (SourcePreview(SHOP, (build_tool("clock"),)), None, "There is a built-in tool clock"),
+        (SourcePreview(SHOP, (build_tool("clock"),)), None, "There's a built-in tool clock"),
         (
             SourcePreview(SHOP, (build_tool("find_tools"),)),
             None,
-            "There is a built-in tool find_tools",
+            "There's a built-in tool find_tools",
         ),
         (
             SourcePreview(replace(SHOP, name="other"), (build_tool("other_x"),)),
             None,
-            "There is a source other already",
+            "There's already a source other",
         ),
-        (SourcePreview(SHOP, (build_tool("shop_b"),)), ["shop_x"], "No tool called shop_x is offered"),
+        (SourcePreview(SHOP, (build_tool("shop_b"),)), ["shop_x"], "There's no tool called shop_x to add"),
     ):
         with pytest.raises(ChangeRefused, match=reason):
             async with harness.open_action() as action:
@@ -177,7 +177,7 @@ async def test_a_pick_is_refused_where_the_service_is_reached_otherwise_by_now(
     moved = replace(PICKED_SHOP, options={**PICKED_SHOP.options, "fixed": {"shop": "1"}})
     async with harness.open_action() as action:
         await sources.put(action.tx, moved)
-    with pytest.raises(ChangeRefused, match="shop has changed meanwhile"):
+    with pytest.raises(ChangeRefused, match="shop has changed in the meantime"):
         async with harness.open_action() as action:
             await extend_source(action, preview)
     assert await find_shop(harness) == moved

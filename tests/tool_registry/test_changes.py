@@ -29,7 +29,7 @@ def test_changed_and_flagged_tools_are_named_as_such() -> None:
     changed = StoredTool("rain", "weather", {"name": "rain"}, pending={}, flagged="it instructs")
     new = StoredTool("buy", "shop", pending={})
     notices = dict(list_notices(build_rows(), RegistryState({}, {}, newly_pending=(changed, new))))
-    assert "rain (changed, its words want a second look)." in notices["tools of weather"]
+    assert "rain (changed, please read its description closely)." in notices["tools of weather"]
     assert "buy (new)." in notices["tools of shop"]
 
 
@@ -39,12 +39,12 @@ def test_a_server_that_is_away_is_reported_once_however_it_words_its_trouble() -
         Source("shop", "mcp_http", "https://s.example", trouble="it hangs"),
         Source("greet.py", "file", "", trouble="x"),
     )
-    assert list_notices(reported, state) == [("files of tools", "Of the tools of greet.py: line 3.")]
+    assert list_notices(reported, state) == [("files of tools", "Tools of greet.py: line 3.")]
     unreported = build_rows(
         Source("shop", "mcp_http", "https://s.example"), secrets_error="SECRETS_KEY is missing"
     )
     notices = dict(list_notices(unreported, state))
-    assert notices["source shop"] == "Of the tools of shop: it is away."
+    assert notices["source shop"] == "Tools of shop: it is away."
     assert notices["secrets"] == "SECRETS_KEY is missing"
 
 
@@ -52,4 +52,4 @@ def test_a_dozen_broken_files_are_one_notice() -> None:
     troubles = {f"f{number:02}.py": "line 4" for number in range(12)}
     [(_, text)] = list_notices(build_rows(), RegistryState({}, {}, trouble_changes=troubles))
     lines = text.splitlines()
-    assert lines[9:] == ["Of the tools of f09.py: line 4.", "… and 2 more: /tools show NAME"]
+    assert lines[9:] == ["Tools of f09.py: line 4.", "… and 2 more: /tools show NAME"]

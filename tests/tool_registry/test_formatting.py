@@ -44,7 +44,7 @@ def test_who_grants_a_tool_of_an_mcp_server_is_told_that_its_connection_is_share
     notes = replace(TOOL_INFO, source=Source("notes", "mcp_stdio", "notes-server"))
     hint = formatting.format_grant_hint(ENGLISH, [TOOL_INFO, notes])
     assert hint.startswith(f" {formatting.NEW_CONVERSATION_HINT} ")
-    assert "All who use notes share one connection" in hint
+    assert "Everyone who uses notes shares one connection" in hint
     assert formatting.format_grant_hint(ENGLISH, [TOOL_INFO]) == f" {formatting.NEW_CONVERSATION_HINT}"
 
 
@@ -61,8 +61,8 @@ def test_a_tool_in_one_line():
     )
     names = {5: "Anna (5)"}
     assert formatting.format_tool_line(ENGLISH, asks, lambda number: names[number]) == (
-        f"shop_list · on · admins, chat -9, Anna (5) · {TOOL_INFO.prompt_tokens} tokens"
-        " · asks each time, an admin · sends pictures and files"
+        f"shop_list · on · admins, chat -9, Anna (5) · {TOOL_INFO.prompt_tokens} tokens · asks an admin "
+        "each time · sends pictures and files"
     )
 
 
@@ -72,10 +72,10 @@ def test_a_tool_in_one_line():
         (TOOL_INFO, "never asks (by itself, since it changes nothing)"),
         (
             replace(TOOL_INFO, definition=DEFINITION | {"changes": True}),
-            "asks each time, whoever it is for (by itself, since it changes something)",
+            "asks the person each time (by itself, since it changes something)",
         ),
-        (replace(TOOL_INFO, source=replace(SHOP, kind="file")), "asks as its file says"),
-        (replace(TOOL_INFO, rule=Rule("once"), is_set=True), "asks once a chat, whoever it is for"),
+        (replace(TOOL_INFO, source=replace(SHOP, kind="file")), "asks as set in its file"),
+        (replace(TOOL_INFO, rule=Rule("once"), is_set=True), "asks the person once per chat"),
         (replace(TOOL_INFO, source=None, rule=NEVER_ASK), "never asks"),
     ],
 )
@@ -95,8 +95,8 @@ def test_the_rule_of_a_tool_is_shown_with_its_reason(info: ToolInfo, expected: s
             replace(TOOL_INFO, state="in trouble", source=replace(SHOP, trouble="it does not\nanswer")),
             "not available: it does",
         ),
-        (replace(TOOL_INFO, state="in trouble", source=None), "not available, nobody knows why"),
-        (replace(TOOL_INFO, state="changed"), "suspended: it has changed"),
+        (replace(TOOL_INFO, state="in trouble", source=None), "not available, for an unknown reason"),
+        (replace(TOOL_INFO, state="changed"), "suspended until an admin accepts its changes"),
     ],
 )
 def test_the_state_of_a_tool(info: ToolInfo, expected: str):
@@ -122,8 +122,8 @@ def test_everything_about_a_tool_shows_invisible_characters():
         "From: shop, OpenAPI, https://shop.example/openapi.json",
         "May use it: everyone",
         "Rule: never asks (set by an admin)",
-        "Files: sends no pictures or files",
-        f"Costs: {TOOL_INFO.prompt_tokens} tokens of every prompt that offers it, estimated",
+        "Files: doesn't send pictures or files",
+        f"Costs: about {TOOL_INFO.prompt_tokens} tokens in each request that offers it",
         "Flagged: hidden signs",
         "Its results are text that others wrote.",
     ]
@@ -172,8 +172,7 @@ async def do_nothing(arguments: Mapping[str, Any], context: ToolContext) -> None
 def test_a_rule_by_argument_is_shown_with_its_condition():
     text = formatting.format_rule(ENGLISH, Rule("once", {"properties": {"city": {"const": "Rome"}}}))
     assert text == (
-        "asks once a chat, whoever it is for, "
-        'if its arguments fit {"properties": {"city": {"const": "Rome"}}}'
+        'asks the person once per chat, if its arguments fit {"properties": {"city": {"const": "Rome"}}}'
     )
 
 
@@ -186,13 +185,13 @@ def test_a_pending_change_shows_its_difference():
     )
     assert lines[0].startswith("shop_list: ")
     assert "→" in lines[0]
-    assert lines[1] == "Look twice: invisible characters"
+    assert lines[1] == "Look closely: invisible characters"
     assert any(line.startswith('+ "description": "Lists some."') for line in lines)
     assert any(line.startswith('- "description": "Lists\\u202e all.') for line in lines)
     same = list(
         formatting.format_pending_change(ENGLISH, PendingChange("shop_list", DEFINITION, DEFINITION, "h", ()))
     )
-    assert same[1:] == ["It is as it was accepted."]
+    assert same[1:] == ["It hasn't changed since it was accepted."]
     new = list(
         formatting.format_pending_change(ENGLISH, PendingChange("shop_list", None, DEFINITION, "h", ()))
     )
@@ -222,15 +221,16 @@ def test_a_call_is_shown_with_its_answer_and_a_source_with_its_trouble():
 
 def test_added_tools_are_shown_with_what_to_do_next():
     assert list(formatting.format_add_result(ENGLISH, AddSourceResult("shop", (), (), 0))) == [
-        "shop has nothing new."
+        "There's nothing new in shop."
     ]
     lines = list(
         formatting.format_add_result(
             ENGLISH, AddSourceResult("shop", ("shop_a",), (("shop_b", "hidden\u202e"),), 9)
         )
     )
-    assert lines[0].endswith("shop_a. 9 tokens of a prompt, estimated.")
+    assert lines[0].endswith("shop_a. Adds about 9 tokens to each request.")
     assert (
         lines[1]
-        == "shop_b waits, for its words want a second look: hidden\\u202e. Accept it to have it used."
+        == "shop_b is on hold: please read its description closely (hidden\\u202e). Accept it to switch "
+        "it on."
     )

@@ -114,5 +114,5 @@ async def test_a_grant_of_another_definition_does_not_count_for_registered_tools
 async def test_a_tool_that_nobody_accepted_cannot_be_granted(harness: RegisteredToolsHarness):
     await harness.add_tool("shop_new", accepted_definition={}, pending={"name": "shop_new"})
     async with harness.open_action() as action:
-        with pytest.raises(ChangeRefused, match="waits to be accepted"):
+        with pytest.raises(ChangeRefused, match="waiting for approval"):
             await grant_tool(action, "shop_new", EVERYONE)

@@ -200,8 +200,7 @@ async def test_a_registered_tool_is_the_admins_until_it_is_granted(harness: Regi
     assert harness.registry.get("rain") is None
     [notice] = harness.notices
     assert notice == (
-        "These tools of weather wait until an admin has looked at them: rain (new). "
-        "/tools accept weather shows them."
+        "These tools of weather are waiting for approval: rain (new). /tools accept weather shows them."
     )
     await harness.accept_tool("rain")
     tool_registry = harness.registry
@@ -236,7 +235,7 @@ async def test_a_changed_definition_suspends_the_tool_and_prompts_stay_as_they_b
     assert not harness.registry.can_use("rain", ADMIN, ADMIN)
     assert "rain" not in harness.registry.select_tool_names(ADMIN, ADMIN, ())
     assert "rain (changed" in harness.notices[-1]
-    assert "its words want a second look" in harness.notices[-1]
+    assert "please read its description closely" in harness.notices[-1]
     toolbox_now = harness.registry.build_toolbox(["clock", "rain"])
     assert toolbox_now.definitions == toolbox_before.definitions
     assert (
@@ -364,7 +363,7 @@ async def test_files_are_loaded_and_their_tools_suspended_when_they_change(
     assert "greet.py, line 1" in harness.notices[-1]
     (tmp_path / "mine" / "greet.py").unlink()
     await harness.registry.reload_files()
-    assert harness.notices[-1] == "Of the tools of greet.py: it is not in TOOLS_DIR any more."
+    assert harness.notices[-1] == "Tools of greet.py: it is not in TOOLS_DIR any more."
     assert await harness.find_row("greet") is not None
 
 
@@ -507,4 +506,4 @@ async def test_a_server_that_is_away_keeps_its_tools_and_is_reported(
     async with run_registry(harness):
         assert "web is not available" in await harness.call_tool("web_echo", text="hi")
         assert "web_echo" in harness.registry.tools
-        await harness.wait_for_notice("Of the tools of web: ")
+        await harness.wait_for_notice("Tools of web: ")

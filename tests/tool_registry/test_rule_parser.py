@@ -31,13 +31,13 @@ def test_a_rule_is_parsed(text: str, rule: Rule | None):
         ("sometimes", "A rule is never"),
         ("always everyone", "A rule is never"),
         ("reads admins", "A rule is never"),
-        ("always when {oops}", "no JSON"),
-        ('always when {"type": 3}', "no JSON Schema"),
+        ("always when {oops}", "valid JSON"),
+        ('always when {"type": 3}', "a valid JSON Schema"),
         ('always when {"properties": {"x": {"$ref": "http://127.0.0.1/x"}}}', "only references within"),
-        ('always when {"properties": {"x": {"pattern": "(a+)+$"}}}', "cannot be used: x has a pattern"),
+        ('always when {"properties": {"x": {"pattern": "(a+)+$"}}}', "can't be used: x has a pattern"),
         ('always when {"not": {"properties": {"x": {"maximum": 9}}}}', "under `not` or `if`"),
         ('always when {"anyOf": [{"if": {"properties": {"x": {"maximum": 9}}}}]}', "under `not` or `if`"),
-        ("always when {" + '"a":{' * 5000 + "}" * 5001, "no JSON"),
+        ("always when {" + '"a":{' * 5000 + "}" * 5001, "valid JSON"),
     ],
 )
 def test_a_text_that_is_no_rule_is_refused(text: str, reason: str):

@@ -55,7 +55,7 @@ async def test_rotation_encrypts_all_secrets_with_the_first_key(database: Databa
     async with database.transaction() as tx:
         for name in ("a", "b"):
             await SecretBox([OLD_KEY]).store(tx, name, f"value {name}")
-        with pytest.raises(SettingsRefused, match="does not open the secret a"):
+        with pytest.raises(SettingsRefused, match="doesn't open the secret a"):
             await SecretBox([NEW_KEY]).decrypt_all(tx)
         assert await SecretBox([NEW_KEY, OLD_KEY]).reencrypt_all(tx) == 2
         assert await SecretBox([NEW_KEY]).decrypt_all(tx) == {"a": "value a", "b": "value b"}

@@ -76,17 +76,17 @@ def test_a_source_of_an_earlier_version_is_read():
 @pytest.mark.parametrize(
     ("option", "text", "reason"),
     [
-        ("query", "api_key", "query is written as NAME= VALUE"),
+        ("query", "api_key", "Write query as NAME= VALUE"),
         ("query", "api_key=DEMO", "api_key looks like a secret"),
         ("query", "x=sk-abcdefghijklmnop", "x looks like a secret"),
         ("cookie", "session_token=abc", "session_token looks like a secret"),
-        ("cookie", "a b={c}", "no name that a cookie can have"),
-        ("header", "Host: x", "no header that can be set"),
+        ("cookie", "a b={c}", "isn't a valid cookie name"),
+        ("header", "Host: x", "can't be set"),
         ("set", "token=abc", "token looks like a secret"),
         ("set", "x=sk-abcdefghijklmnop", "x looks like a secret"),
         ("variable", "token=123", "token looks like a secret"),
-        ("basic", "ann:pass", "the password by the name of a secret"),
-        ("basic", "{password}", "the password by the name of a secret"),
+        ("basic", "ann:pass", "with the name of a secret for the password"),
+        ("basic", "{password}", "with the name of a secret for the password"),
         (
             "base-url",
             "https://x.test/bot12345678:AAabcdefghijklmnopqrstuvwxyz0123456",
@@ -125,15 +125,15 @@ def test_the_document_decides_which_secrets_are_asked_for():
     needs = read_auth_needs(schemes)
     suggestions = suggest_secrets("trello", needs, ServiceAccess(cookies={"sid": "{sid}"}))
     assert [suggestion.format_for_command_line() for suggestion in suggestions] == [
-        "It wants a key in the query `key`: keep it with `canvasgram tools secret set trello_key`, "
+        "It needs a key in the query `key`: keep it with `canvasgram tools secret set trello_key`, "
         "then add --query 'key={trello_key}'",
-        "It wants a key in the query `token`: keep it with `canvasgram tools secret set trello_token`, "
+        "It needs a key in the query `token`: keep it with `canvasgram tools secret set trello_token`, "
         "then add --query 'token={trello_token}'",
-        "It wants a name and a password: keep it with `canvasgram tools secret set trello_password`, "
+        "It needs a name and a password: keep it with `canvasgram tools secret set trello_password`, "
         "then add --basic 'NAME:{trello_password}'",
-        "It wants a token as Bearer: keep it with `canvasgram tools secret set trello_token`, "
+        "It needs a token as Bearer: keep it with `canvasgram tools secret set trello_token`, "
         "then add --header 'Authorization: Bearer {trello_token}'",
-        "It wants something that cannot be shown (mutualTLS ).",
+        "It needs something that cannot be shown (mutualTLS ).",
     ]
     [only, *_] = suggest_secrets("nasa", read_auth_needs(schemes[:1]), ServiceAccess())
     assert (

@@ -40,7 +40,7 @@ async def test_a_grant_of_a_source_is_one_of_each_tool_that_was_accepted(harness
     text = format_changed_tools(ENGLISH, "shop", changed, lambda info: " may be used by: everyone")
     assert text.splitlines() == [
         "shop_list, shop_order may be used by: everyone.",
-        "shop_new waits to be accepted; until then nobody can use it.",
+        "shop_new is waiting for approval; until then, nobody can use it.",
     ]
     async with harness.database.read_transaction() as tx:
         assert list_grantees(await load_tool_info(tx, BUILTIN_TOOLS, "shop_order")) == (EVERYONE,)
@@ -61,7 +61,7 @@ async def test_a_change_that_fits_no_tool_is_refused_with_the_first_reason(harne
     async with harness.open_action() as action:
         with pytest.raises(ChangeRefused, match="There is no tool called nothing"):
             await change_tools(action, "nothing", lambda name: grant_tool(action, name, EVERYONE))
-        with pytest.raises(ChangeRefused, match="shop_new waits"):
+        with pytest.raises(ChangeRefused, match="shop_new is waiting for approval"):
             await change_tools(action, "shop_new", lambda name: grant_tool(action, name, EVERYONE))
 
 
@@ -82,7 +82,7 @@ async def test_what_waits_of_a_source_is_accepted_as_it_was_shown_and_flagged_wo
         pending = await get_pending_source(action, "shop")
     assert [change.tool_name for change in pending.changes] == ["shop_new", "shop_order"]
     lines = list(format_pending_source(ENGLISH, pending))
-    assert lines[-1] == "shop_list wants a second look, so it is not accepted with the others."
+    assert lines[-1] == "shop_list needs a closer look, so it isn't accepted with the others."
     assert any("Order twice." in line for line in lines)
     await harness.add_tool("shop_order", pending=build_definition("shop_order", "Order thrice."))
     async with harness.open_action() as action:

@@ -48,7 +48,7 @@ def test_other_words_are_no_limits(text: str):
     ("kind", "limits", "complaint"),
     [
         ("file", TimeLimits(5), "says its time limit itself"),
-        ("openapi", TimeLimits(5, 5), "Only an MCP server has a start"),
+        ("openapi", TimeLimits(5, 5), "Only an MCP server's start"),
         ("mcp_http", TimeLimits(0.5), "1 to 3600 seconds"),
         ("mcp_http", TimeLimits(5, 3601), "1 to 3600 seconds"),
         ("endpoint", TimeLimits(float("nan")), "1 to 3600 seconds"),

@@ -100,7 +100,9 @@ async def test_a_tool_is_switched_by_its_card_and_by_words(harness: UpdateHarnes
     source_message, listed = await harness.send_text("/tools show shop", person=ADMIN)
     assert source_message.text.startswith("shop: OpenAPI, off\nAt: https://shop.example")
     assert listed.text.startswith("shop: which of these 0 operations?")
-    assert (await send_command(harness, "/tools show shop_list")).startswith("shop_list: off with its source")
+    assert (await send_command(harness, "/tools show shop_list")).startswith(
+        "shop_list: off, like its source"
+    )
     assert '"checked": {' in await send_command(harness, "/tools show shop_list checked")
     assert await list_changes(harness) == [
         ("disabled", "tool shop_list"),
@@ -131,7 +133,7 @@ async def test_a_source_is_granted_ruled_and_accepted_with_all_its_tools(
     assert await press_button(harness, question.buttons["Accept all 2"]) == "shop has been accepted."
     assert read_redrawn(harness) == "Accepted: shop_list, shop_order."
     assert (await load_tool(harness, "shop_list")).pending is None
-    assert await send_command(harness, "/tools accept shop") == "Nothing about shop waits to be accepted."
+    assert await send_command(harness, "/tools accept shop") == "There's nothing to accept for shop."
 
 
 async def test_removing_takes_a_second_tap(harness: UpdateHarness):
@@ -165,7 +167,7 @@ async def test_a_changed_tool_is_accepted_as_it_was_shown_and_flagged_words_twic
     accept = change.buttons["Accept"]
     assert len(accept) <= 64
     await press_button(harness, accept)
-    assert "want a second look" in read_redrawn(harness)
+    assert "read the description of" in read_redrawn(harness)
     assert (await load_tool(harness, "shop_list")).pending == evil
     sure = accept.replace("tools:take:", "tools:sure:")
     assert await press_button(harness, sure[:-1] + ("0" if sure[-1] != "0" else "1")) == (
@@ -173,8 +175,8 @@ async def test_a_changed_tool_is_accepted_as_it_was_shown_and_flagged_words_twic
     )
     assert await press_button(harness, sure) == "shop_list has been accepted."
     assert (await load_tool(harness, "shop_list")).hash == hash_definition(evil)
-    assert await press_button(harness, sure) == "Nothing about shop_list waits to be accepted."
-    assert await send_command(harness, "/tools accept clock") == "Nothing about clock waits to be accepted."
+    assert await press_button(harness, sure) == "There's nothing to accept for shop_list."
+    assert await send_command(harness, "/tools accept clock") == "There's nothing to accept for clock."
 
 
 async def test_a_long_definition_comes_in_several_messages_with_the_buttons_under_the_last(
@@ -196,7 +198,7 @@ async def test_a_long_definition_comes_in_several_messages_with_the_buttons_unde
 
 async def test_a_rule_is_set_by_words(harness: UpdateHarness):
     reply = await send_command(harness, '/tools rule shop_order always admins when {"required": ["card"]}')
-    assert reply == 'shop_order: asks each time, an admin, if its arguments fit {"required": ["card"]}.'
+    assert reply == 'shop_order: asks an admin each time, if its arguments fit {"required": ["card"]}.'
     assert (await load_tool(harness, "shop_order")).rule == {
         "ask": "always",
         "when": {"required": ["card"]},
@@ -220,9 +222,9 @@ async def test_a_reduction_is_set_for_a_tool_or_a_source_and_goes_with_its_tool(
         "shop_list: the model reads its whole result."
     )
     shown = await send_command(harness, "/tools show shop_order")
-    assert "Read of its result: items[].{name: name, price: price} (set by an admin)" in shown
+    assert "The model reads of its result: items[].{name: name, price: price} (set by an admin)" in shown
     reply = await send_command(harness, "/tools reduce shop_order")
-    assert reply.startswith("This is no JMESPath: it is empty")
+    assert reply.startswith("This isn't valid JMESPath: it is empty")
     await press_button(harness, f"tools:gone:{hash_name('shop_order')}")
     async with harness.database.read_transaction() as tx:
         source = await sources.find(tx, "shop")
@@ -241,9 +243,9 @@ async def test_that_tools_deliver_is_set_by_words(harness: UpdateHarness):
     assert reply == "shop_list, shop_order: sends pictures and files."
     assert "Files: sends pictures and files" in await send_command(harness, "/tools show shop_order")
     assert (await send_command(harness, "/tools deliver shop_order maybe")).startswith("Say on or off")
-    assert "is a function of this machine" in await send_command(harness, "/tools deliver clock on")
+    assert "is a function on the server" in await send_command(harness, "/tools deliver clock on")
     reply = await send_command(harness, "/tools deliver shop_order OFF")
-    assert reply == "shop_order: sends no pictures or files."
+    assert reply == "shop_order: doesn't send pictures or files."
     assert not (await load_tool(harness, "shop_order")).delivers
     assert (await load_tool(harness, "shop_list")).delivers
 
@@ -285,14 +287,14 @@ async def test_an_unknown_or_ambiguous_grantee_is_refused_with_a_reason(harness:
     assert (await send_command(harness, "/grant shop_list Some body")).startswith(
         "Nobody with access is called Some body."
     )
-    assert (await send_command(harness, "/grant shop_list chat Some")).startswith("Whom? Say everyone")
+    assert (await send_command(harness, "/grant shop_list chat Some")).startswith("For whom? Say everyone")
     assert (await send_command(harness, "/grant shop_list")).startswith("Use /grant NAME WHOM")
     assert await send_command(harness, "/grant nothing everyone") == "There is no tool called nothing."
 
 
 async def test_the_log_shows_who_where_and_what_and_hides_secrets(harness: UpdateHarness):
-    assert await send_command(harness, "/tools log") == "No tool was called yet."
-    assert await send_command(harness, "/tools log clock") == "No call of clock yet."
+    assert await send_command(harness, "/tools log") == "No tool has been called yet."
+    assert await send_command(harness, "/tools log clock") == "clock hasn't been called yet."
     await harness.store_answered_turn("hi", tool="clock")
     async with harness.database.transaction() as tx:
         await tx.execute(
