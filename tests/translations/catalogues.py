@@ -42,6 +42,7 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)  # the same text makes the same file
 PAGE_HEAD = """# Texts
 
 What the gateway says in chats in its own words, by the module that says it.
+[How such a text is written](texts-style.md).
 `python -m tests.translations` writes this page.
 """
 
