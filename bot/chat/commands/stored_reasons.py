@@ -6,6 +6,7 @@ from bot.translations.formats import format_number, format_series, format_share
 from bot.translations.translator import Translator, translatables
 
 _REASONS = translatables(
+    "{reason}; {cost}",
     "no tools are offered",
     "you asked for it: /think {setting}",
     "you asked for an answer with thinking",
@@ -46,22 +47,17 @@ _REASONS = translatables(
 
 
 def explain_stored(translate: Translator, text: str) -> str:
-    """Translate stored reasons; what is none of them stays as it is."""
-    return "; ".join(_explain_reason(translate, reason) for reason in text.split("; "))
-
-
-def _explain_reason(translate: Translator, text: str) -> str:
+    """Translate a stored reason, with its values; what is none stays as it is."""
     for reason in _REASONS:
         pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(reason))
         if match := re.fullmatch(pattern, text):
             values = match.groupdict().items()
-            return translate(reason, **{name: _format_value(translate, value) for name, value in values})
-    return text
-
-
-def _format_value(translate: Translator, value: str) -> str:
-    if re.fullmatch(r"\d+%", value):
-        return format_share(translate, int(value[:-1]) / 100)
-    if re.fullmatch(r"\d+(\.\d+)?", value):
-        return format_number(translate, float(value), decimals=1)
-    return format_series(translate, (_explain_reason(translate, word) for word in value.split(", ")))
+            return translate(reason, **{name: explain_stored(translate, value) for name, value in values})
+    if re.fullmatch(r"\d+%", text):
+        return format_share(translate, int(text[:-1]) / 100)
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return format_number(translate, float(text), decimals=1)
+    words = text.split(", ")
+    if len(words) == 1:
+        return text
+    return format_series(translate, (explain_stored(translate, word) for word in words))

@@ -187,7 +187,7 @@ async def test_admins_hear_of_a_webhook_that_is_set_again_and_again(harness: Pol
 async def test_admins_hear_of_a_long_wait_that_telegram_asks_for(harness: PollerHarness):
     harness.api.inject_fault(BotApiFault.flood(3600), "getUpdates")
     async with harness.run_poller() as poller:
-        assert "60 minutes" in await harness.wait_for_alert()
+        assert "60 mins" in await harness.wait_for_alert()
         assert not poller.watch.is_fetching()
 
 
