@@ -12,7 +12,9 @@ from zoneinfo import ZoneInfo
 import htpy as h
 
 from bot.admin.page_request import PageRequest
+from bot.admin.svg_chart import FAULT_MARK
 from bot.db.people.page_sessions import ADMIN_PATH
+from bot.db.usage.ledger_columns import ANSWERED_ENDINGS, UNANSWERED_ENDINGS
 
 MAX_CHARACTERS = 80
 TURNS_PATH = f"{ADMIN_PATH}/turns"
@@ -59,6 +61,15 @@ def format_duration(seconds: float) -> str:
     if hours < 48:
         return f"{hours} h {minutes} min"
     return f"{hours // 24} days"
+
+
+def mark_ending(ending: str | None) -> tuple[str, str]:
+    """The mark of how a turn ended (None: it has not), which needs no colour, and its class."""
+    if ending == "answered":
+        return "✓", "good"
+    if ending is None or ending in (*ANSWERED_ENDINGS, *UNANSWERED_ENDINGS):
+        return "○", "plain"
+    return FAULT_MARK, "bad"
 
 
 def show_figures(*figures: h.Element) -> h.Element:

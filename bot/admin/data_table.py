@@ -10,6 +10,7 @@ from bot.admin.page_request import Download, ExportForm, PageRequest
 from bot.errors import QuestionRefused
 from bot.usage.figures import format_count
 from bot.usage.formats import render_csv, render_json
+from bot.usage.report import format_local
 
 CellValue = str | int | float | None
 MAX_SHOWN_ROWS = 100  # by itself; the others are asked for
@@ -20,13 +21,15 @@ Address = str | Callable[[], str]
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column; `key` is its name in exports and in `?sort=`."""
+    """A column; `key` is its name in exports and in `?sort=`. `style`: the class of its cells on the page."""
 
     key: str
     title: str
     is_number: bool = False
     can_sort: bool = False
     is_exported: bool = True
+    is_shown: bool = True
+    style: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +45,17 @@ class CellLink:
 class Cell:
     """A value, as exports have it (None: unknown); `text` is how the page shows it, if otherwise.
 
-    `href` leads to the rows behind it. `links`: what can be done, in the place of a text.
+    `href` leads to the rows behind it. `links`: what can be done, in the place of a text. `title` says more
+    where a mouse rests, `style` is a class, `picture` stands before the text.
     """
 
     value: CellValue
     text: str | None = None
     href: Address | None = None
     links: tuple[CellLink, ...] = ()
+    title: str | None = None
+    style: str = ""
+    picture: h.Node = None
 
 
 def build_seconds_cell(seconds: float | None, href: Address | None = None) -> Cell:
@@ -56,6 +63,13 @@ def build_seconds_cell(seconds: float | None, href: Address | None = None) -> Ce
     if seconds is None:
         return Cell(None, href=href)
     return Cell(round(seconds, 3), format_duration(seconds), href)
+
+
+def build_moment_cell(moment: float, request: PageRequest, href: Address | None = None) -> Cell:
+    """A time by the admin's clock: exported to the second, shown to the minute, without the year of today."""
+    full = format_local(moment, request.zone.key)
+    year = format_local(request.now, request.zone.key)[:5]
+    return Cell(full, full[:16].removeprefix(year), href, title=full)
 
 
 def build_count_cell(count: int | None, *, is_complete: bool) -> Cell:
@@ -100,26 +114,49 @@ def _sort_key(value: CellValue) -> tuple[float, str]:
     return (0.0, value.casefold()) if isinstance(value, str) else (float(value or 0), "")
 
 
-def show_table(table: DataTable, request: PageRequest, *, with_exports: bool = True) -> h.Element:
-    """The table with its heading, and links to its exports."""
+def show_tables(request: PageRequest, tables: Iterable[DataTable]) -> h.Node:
+    """The tables of a screen, and below them links to the exports of each that has rows."""
+    shown = list(tables)
+    return [show_table(table, request, with_exports=False) for table in shown], show_exports(request, shown)
+
+
+def show_exports(request: PageRequest, tables: Iterable[DataTable]) -> h.Element:
+    """Links to the exports of tables, of those that have rows."""
+    exported = [table for table in tables if table.rows]
+    links = (
+        h.span(".nowrap")[
+            len(exported) > 1 and f"{table.title}: ",
+            h.a(href=change_query(request, export="csv", table=table.name))["CSV"],
+            " ",
+            h.a(href=change_query(request, export="json", table=table.name))["JSON"],
+        ]
+        for table in exported
+    )
+    return h.p(".exports")["Export ", [(link, " ") for link in links]]
+
+
+def show_table(
+    table: DataTable, request: PageRequest, *, with_exports: bool = True, note: h.Node = None
+) -> h.Element:
+    """The table with its heading, and links to its exports; `note` says how to read it."""
     if not table.rows:
         return h.section[h.h2[table.title], show_nothing(table.nothing)]
     shown = table.rows if request.query.get("rows") == ALL_ROWS else table.rows[:MAX_SHOWN_ROWS]
-    exports = h.p(".exports")[
-        "Export: " if len(shown) == len(table.rows) else "Export all: ",
-        h.a(href=change_query(request, export="csv", table=table.name))["CSV"],
-        " ",
-        h.a(href=change_query(request, export="json", table=table.name))["JSON"],
-    ]
-    heads = [_show_head(column, request) for column in table.columns]
+    heads = [_show_head(column, request) for column in table.columns if column.is_shown]
+    # Who uses the keyboard comes to each row of links, which scrolls there.
+    has_links = any(cell.href for cell in table.rows[0])
     return h.section[
-        h.h2(id=table.name)[table.title],
+        h.div(".heading")[h.h2(id=table.name)[table.title], note],
         # By its id htmx keeps the focus when the table is put in again.
-        h.div(".wide", id=f"{table.name}-rows", tabindex="0", role="region", aria_labelledby=table.name)[
-            h.table[h.thead[h.tr[heads]], h.tbody[(_show_row(table.columns, row) for row in shown)]]
-        ],
+        h.div(
+            ".wide",
+            id=f"{table.name}-rows",
+            tabindex=None if has_links else "0",
+            role="region",
+            aria_labelledby=table.name,
+        )[h.table[h.thead[h.tr[heads]], h.tbody[(_show_row(table.columns, row) for row in shown)]]],
         len(shown) < len(table.rows) and _show_rest(table, request),
-        with_exports and exports,
+        with_exports and show_exports(request, [table]),
     ]
 
 
@@ -132,7 +169,7 @@ def _show_rest(table: DataTable, request: PageRequest) -> h.Element:
 
 
 def _show_head(column: TableColumn, request: PageRequest) -> h.Element:
-    classes = {"number": column.is_number}
+    classes = {"number": column.is_number, column.style: bool(column.style)}
     if not column.can_sort:
         return h.th(class_=classes, scope="col")[column.title]
     sort = request.query.get("sort", "")
@@ -145,12 +182,14 @@ def _show_head(column: TableColumn, request: PageRequest) -> h.Element:
 
 
 def _show_row(columns: Iterable[TableColumn], row: Iterable[Cell]) -> h.Element:
-    return h.tr[
-        (
-            h.td(class_={"number": column.is_number, "unknown": cell.value is None})[_show_cell(cell)]
-            for column, cell in zip(columns, row, strict=True)
-        )
-    ]
+    cells = zip(columns, row, strict=True)
+    return h.tr[(_show_table_cell(column, cell) for column, cell in cells if column.is_shown)]
+
+
+def _show_table_cell(column: TableColumn, cell: Cell) -> h.Element:
+    names = (column.is_number and "number", cell.value is None and "unknown", column.style, cell.style)
+    classes = [name for name in names if name]
+    return h.td(class_=classes, title=cell.title)[cell.picture, _show_cell(cell)]
 
 
 def _show_cell(cell: Cell) -> h.Node:

@@ -37,9 +37,9 @@ def show_filter_form(
     scope = filters.scope
     user = None if scope.user is None else str(scope.user)
     thinking = {True: "yes", False: "no", None: None}[scope.thinking]
-    return h.section(aria_label="Filters")[
+    return h.section(".choices", aria_label="Filters")[
         show_periods(request, filters.period.name),
-        h.details(".choice", open=True, data_fold=not _has_filters(request))[
+        h.details(".choice", open=_has_filters(request))[
             h.summary["Filters"],
             h.form(".filters", method="get", action=request.path)[
                 (h.input(type="hidden", name=name, value=value) for name, value in hidden.items()),
@@ -85,6 +85,7 @@ def show_periods(request: PageRequest, current: str) -> h.Element:
             h.a(
                 href=change_query(request, period=name, to=None, before=None, export=None, **{"from": None}),
                 aria_current="true" if name == current else None,
+                tabindex="-1" if name == current else None,
             )[text]
         ]
         for name, text in PERIODS.items()

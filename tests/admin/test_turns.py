@@ -5,11 +5,13 @@ import random
 import re
 import time
 from collections.abc import Mapping
+from html import unescape
 from itertools import pairwise
 from typing import Any
 
 from sqlalchemy import update
 
+from bot.admin.components import format_duration
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.tables import turns
@@ -18,7 +20,7 @@ from bot.db.usage.turn_list import TurnSelection, list_turns
 from bot.db.usage.usage_sums import Scope
 from bot.usage import report_command
 from tests.support.admin_page import AdminPageHarness, open_admin_page
-from tests.support.random_month import RandomMonth, Row, fill_month
+from tests.support.random_month import INTERVALS, RandomMonth, Row, fill_month
 
 HOSTILE = '<img src=x onerror="alert(1)">'
 FAILURES = {"away", "steps", "empty"}
@@ -173,9 +175,30 @@ async def test_a_random_month_is_listed_as_it_was(database: Database, database_u
             names = ("input", "output", "canvases")
             shown = [str(row[name]).removeprefix("≥ ").replace(",", "") for name in names]
             assert shown == [str(0 if not record["calls"] else record[name]) for name in names]
+        await check_marks(page, month)
         text = await page.get_text("/admin/turns?period=90d&user=8")
         assert "<img src=x" not in text
         assert "&lt;img src=x onerror=&#34;alert(1)&#34;&gt;" in text
+
+
+async def check_marks(page: AdminPageHarness, month: RandomMonth) -> None:
+    """On a page of the list each ending has its mark, and each turn with an account its bar and its sum."""
+    text = await page.get_text("/admin/turns?period=90d")
+    by_id = {row["id"]: row for row in month.turns}
+    shown = [by_id[int(number)] for number in re.findall(r'href="/admin/turn/([0-9]+)"', text)]
+    endings = [row["ending"] for row in shown]
+    assert text.count(">✓ answered<") == endings.count("answered")
+    assert len(re.findall(">✕ (?:endpoint away|no steps left|empty reply)<", text)) == sum(
+        ending in FAILURES for ending in endings
+    )
+    sums = [
+        re.split(r" [+=] ", unescape(title)) for title in re.findall(r'class="bar"[^>]*><title>([^<]*)', text)
+    ]
+    accounts = [account for row in shown if (account := month.find_account(row["id"]))]
+    assert len(sums) == len(accounts)
+    for parts, account in zip(sums, accounts, strict=True):
+        assert parts[-1] == format_duration(account["whole"])
+        assert len(parts) == 1 + sum(account[name] > 0 for name in INTERVALS)
 
 
 async def test_what_makes_no_sense_is_refused_and_what_is_not_there_is_an_empty_page(

@@ -33,6 +33,7 @@ from tests.support.registered_tools import RegisteredToolsHarness, build_definit
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 GROUP = -100200
+MAX_TAB_STOPS = 12
 PAPER_WIDTH = 718  # pixels of A4 between margins of a centimetre
 DETAIL_PAGES = (  # what no navigation leads to
     "/admin/tools/shop_list",
@@ -223,8 +224,28 @@ async def test_usage_draws_its_chart_and_is_used_with_the_keyboard(visit: Visit,
         await page.set_viewport_size({"width": 360, "height": 900})
         await check_tabs(page)
         await check_forms(page, harness.url)
+        await check_first_screenful(page, harness.url)
         turn = max(month.turns, key=lambda turn: len(month.list_calls(turn["id"])))
         await check_paper(page, harness.url, f"turn/{turn['id']}", "turns?period=90d", "honesty")
+
+
+async def check_first_screenful(page: Page, url: str) -> None:
+    """Of *Turns* a desktop shows twenty, a few keys away, and a phone how each ended and how long it took."""
+    await page.set_viewport_size({"width": 1280, "height": 900})
+    await page.goto(f"{url}/admin/turns?period=90d")
+    row = page.locator("#turns-rows tbody tr").nth(19)
+    box = await row.bounding_box()
+    assert box
+    assert box["y"] + box["height"] <= 900
+    for _ in range(MAX_TAB_STOPS):
+        await page.keyboard.press("Tab")
+    first_link = page.locator("#turns-rows tbody tr").first.get_by_role("link").first
+    await expect(first_link).to_be_focused()
+    await page.set_viewport_size({"width": 360, "height": 900})
+    for place in range(3):
+        box = await page.locator("#turns-rows tbody tr").first.locator("td").nth(place).bounding_box()
+        assert box
+        assert box["x"] + box["width"] <= 360
 
 
 async def check_forms(page: Page, url: str) -> None:

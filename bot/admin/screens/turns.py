@@ -2,15 +2,17 @@
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import htpy as h
 
-from bot.admin.components import change_query, cut, show_nothing
+from bot.admin.components import change_query, cut, mark_ending, show_nothing
 from bot.admin.data_table import (
     Cell,
     DataTable,
     TableColumn,
     build_count_cell,
+    build_moment_cell,
     build_seconds_cell,
     export_table,
     show_table,
@@ -20,6 +22,7 @@ from bot.admin.filters import Filters, parse_filters
 from bot.admin.keyset_pages import PAGE_ROWS, Cursor, KeysetPage, parse_cursor, show_pager
 from bot.admin.names import name_lane, name_person
 from bot.admin.page_request import Download, PageRequest, Screen, ScreenPage
+from bot.admin.turn_bar import choose_scale, draw_turn_bar, show_bar_legend
 from bot.db.people import people
 from bot.db.people.page_sessions import ADMIN_PATH
 from bot.db.usage.call_filters import ANY_FAILURE, NOT_ENDED, UNKNOWN_REFUSAL, UnknownCount
@@ -38,7 +41,6 @@ from bot.errors import QuestionRefused
 from bot.usage.figures import EMPTY_CELL, UNKNOWN
 from bot.usage.query_args import parse_choice
 from bot.usage.refusals import REFUSAL_LABELS
-from bot.usage.report import format_local
 
 ENDINGS = {
     "answered": "answered",
@@ -81,21 +83,21 @@ UNKNOWN_COUNTS: Mapping[UnknownCount, str] = {
 """What of calls may be unknown, and its words."""
 _NUMBER = re.compile(r"[0-9]{1,7}(?:\.[0-9]{1,3})?", re.ASCII)
 _COLUMNS = (
-    TableColumn("received_at", "When"),
-    TableColumn("who", "Who"),
-    TableColumn("where", "Where"),
-    TableColumn("ending", "Ending"),
-    TableColumn("thinking", "Thinking, and why"),
+    TableColumn("received_at", "When", style="moment"),
+    TableColumn("ending", "Ending", style="ending"),
+    TableColumn("seconds", "Took", is_number=True, style="took"),
+    TableColumn("who", "Who", style="name"),
+    TableColumn("where", "Where", style="name"),
     TableColumn("steps", "Steps", is_number=True),
     TableColumn("canvases", "Canvases", is_number=True),
     TableColumn("input", "Tokens in", is_number=True),
     TableColumn("output", "Tokens out", is_number=True),
     TableColumn("waited", "Waited", is_number=True),
-    TableColumn("seconds", "Whole", is_number=True),
-    TableColumn("verdict", "Verdict"),
-    TableColumn("turn", "Turn", is_number=True),
+    TableColumn("verdict", "Verdict", style="brief"),
+    TableColumn("thinking", "Thinks", style="brief"),
+    TableColumn("turn", "Turn", is_shown=False),
 )
-_COUNTS_PLACE = 4  # behind the ending, for the columns of calls that a page is about
+_COUNTS_PLACE = 5  # before the figures, for the columns of calls that a page is about
 _UNKNOWN_CALLS = TableColumn("unknown_calls", "Unknown calls", is_number=True)
 _TOOL_CALLS = TableColumn("tool_calls", "Such calls", is_number=True)
 
@@ -117,7 +119,9 @@ async def show_turns(request: PageRequest) -> ScreenPage | Download:
     page = KeysetPage(listed.turns, None if listed.next is None else Cursor(*listed.next))
     form = show_filter_form(request, filters, names, recent, *_show_fields(request))
     besides = turnless_calls > 0 and show_nothing(_describe_turnless_calls(turnless_calls))
-    return ScreenPage("Turns", [form, show_table(table, request), besides, show_pager(request, page)])
+    accounts = [turn.seconds for turn in listed.turns]
+    rows = show_table(table, request, note=show_bar_legend(accounts, choose_scale(accounts)))
+    return ScreenPage("Turns", [form, rows, besides, show_pager(request, page)])
 
 
 def parse_selection(request: PageRequest, filters: Filters) -> TurnSelection:
@@ -191,9 +195,10 @@ def build_table(
     if selection.tool_outcome is not None or selection.scope.tool is not None:
         counts[_TOOL_CALLS] = lambda turn: turn.tool_calls
     columns = (*_COLUMNS[:_COUNTS_PLACE], *counts, *_COLUMNS[_COUNTS_PLACE:])
+    scale = choose_scale(turn.seconds for turn in page.turns)
     rows = []
     for turn in page.turns:
-        cells = _build_row(request, turn, names)
+        cells = _build_row(request, turn, names, scale)
         count_cells = (Cell(count(turn)) for count in counts.values())
         rows.append((*cells[:_COUNTS_PLACE], *count_cells, *cells[_COUNTS_PLACE:]))
     return DataTable("turns", "The newest first", columns, tuple(rows), nothing)
@@ -211,27 +216,36 @@ def _describe_nothing(request: PageRequest, selection: TurnSelection, page: Turn
     return "No turn in this time. There will be one for each question that the bot is asked."
 
 
-def _build_row(request: PageRequest, turn: ListedTurn, names: Mapping[int, str]) -> tuple[Cell, ...]:
+def _build_row(
+    request: PageRequest, turn: ListedTurn, names: Mapping[int, str], scale: float
+) -> tuple[Cell, ...]:
     sums = turn.sums
-    received_at = format_local(sums.received_at, str(request.zone))
-    thinking = f"{'on' if sums.thinking else 'off'}: {turn.thinking_why or UNKNOWN}"
-    ending = sums.ending or turn.state
-    href = f"{ADMIN_PATH}/turn/{sums.turn}"
+    who = name_person(sums.user, names)
+    thinking = cut(f"{'on' if sums.thinking else 'off'}: {turn.thinking_why or UNKNOWN}")
+    took = build_seconds_cell(sums.seconds)
     return (
-        Cell(received_at, href=href),
-        Cell(name_person(sums.user, names), href=_narrow(request, "user", str(sums.user))),
-        Cell(name_lane(sums.chat, names), href=_narrow(request, "chat", sums.chat)),
-        _ending_cell(request, ending),
-        Cell(cut(thinking)),
+        build_moment_cell(sums.received_at, request, f"{ADMIN_PATH}/turn/{sums.turn}"),
+        _ending_cell(request, turn),
+        replace(took, picture=draw_turn_bar(turn.seconds, scale)),
+        Cell(who, href=_narrow(request, "user", str(sums.user)), title=who),
+        _where_cell(request, sums, names),
         Cell(turn.steps),
         _sum_cell(sums, sums.canvases),
         _sum_cell(sums, sums.input),
         _sum_cell(sums, sums.output),
         build_seconds_cell(sums.waited),
-        build_seconds_cell(sums.seconds),
         Cell(turn.verdict or "", turn.verdict or EMPTY_CELL),
-        Cell(sums.turn, str(sums.turn), href),
+        Cell(thinking, "on" if sums.thinking else EMPTY_CELL, title=thinking),
+        Cell(sums.turn),
     )
+
+
+def _where_cell(request: PageRequest, sums: RankedTurn, names: Mapping[int, str]) -> Cell:
+    """Where a turn was; nothing for a private chat, which is named by its person."""
+    where = name_lane(sums.chat, names)
+    if sums.chat == str(sums.user):
+        return Cell(where, EMPTY_CELL)
+    return Cell(where, href=_narrow(request, "chat", sums.chat), title=where)
 
 
 def _narrow(request: PageRequest, name: str, value: str) -> str:
@@ -239,10 +253,13 @@ def _narrow(request: PageRequest, name: str, value: str) -> str:
     return change_query(request, before=None, **{name: value})
 
 
-def _ending_cell(request: PageRequest, ending: str) -> Cell:
+def _ending_cell(request: PageRequest, turn: ListedTurn) -> Cell:
+    mark, style = mark_ending(turn.sums.ending)
+    ending = turn.sums.ending or turn.state
     if ending not in ENDINGS:
-        return Cell(cut(ending))
-    return Cell(ENDINGS[ending], href=_narrow(request, "ending", ending))
+        return Cell(cut(ending), f"{mark} {cut(ending)}", style=style)
+    href = _narrow(request, "ending", ending)
+    return Cell(ENDINGS[ending], f"{mark} {ENDINGS[ending]}", href, style=style)
 
 
 def _sum_cell(sums: RankedTurn, count: int | None) -> Cell:

@@ -48,10 +48,6 @@ document.addEventListener("htmx:afterSwap", (event) => {
   for (const [id, left] of scrolled) document.getElementById(id)?.scrollTo({ left });
 });
 
-if (window.matchMedia("(max-width: 600px)").matches) {
-  for (const filters of document.querySelectorAll("[data-fold]")) filters.open = false;
-}
-
 document.addEventListener("submit", (event) => {
   const question = event.target.dataset.question;
   if (question && !window.confirm(question)) event.preventDefault();

@@ -10,8 +10,8 @@ from bot.db.tables import model_calls, turns
 _call = model_calls.c
 
 ANSWERED_ENDINGS: Final = ("answered", "cut")
-_UNANSWERED_ENDINGS: Final = ("stopped", "edited", "limit")  # as a person or a limit wants it
-IS_FAILED_TURN: Final = turns.c.ending.not_in((*ANSWERED_ENDINGS, *_UNANSWERED_ENDINGS))
+UNANSWERED_ENDINGS: Final = ("stopped", "edited", "limit")  # as a person or a limit wants it
+IS_FAILED_TURN: Final = turns.c.ending.not_in((*ANSWERED_ENDINGS, *UNANSWERED_ENDINGS))
 
 CANVASES: Final = (_call.completion_tokens + (CANVAS_TOKENS - 1)) // CANVAS_TOKENS
 """Of the output alone: what a typed read writes costs none."""

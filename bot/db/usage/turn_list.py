@@ -4,7 +4,7 @@ A page looks at no more than MAX_EXAMINED turns, however few of them match: it i
 the next one goes on behind the last turn that was looked at.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,6 +33,7 @@ from bot.db.usage.call_filters import (
 from bot.db.usage.ledger_columns import IS_FAILED_TURN
 from bot.db.usage.rankings import RankedTurn, load_ranked_turns
 from bot.db.usage.scope_filters import build_call_filter, build_turn_filter, build_turnless_call_filter
+from bot.db.usage.turn_steps import load_breakdowns
 from bot.db.usage.usage_sums import Scope
 
 MAX_EXAMINED = 30_000
@@ -75,6 +76,7 @@ class ListedTurn:
     """A turn with its sums. `steps` is 0 without a call; `verdict` None: nobody judged it.
 
     `unknown_calls` and `tool_calls` count those that the selection is about; 0 if it is about none.
+    `seconds` are those of its account, by the column; empty without one.
     """
 
     sums: RankedTurn
@@ -84,6 +86,7 @@ class ListedTurn:
     verdict: str | None
     unknown_calls: int
     tool_calls: int
+    seconds: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +207,9 @@ async def _load_turns(
     matching_tool_calls = _count_rows(_tool_call.turn, _build_tool_call_filter(selection) or [false()])
     columns = (_turn.id, _turn.state, _turn.thinking_why, func.coalesce(steps, 0), verdict)
     query = select(*columns, unknown_calls, matching_tool_calls)
-    rows = {row[0]: row[1:] for row in await tx.execute(query.where(_turn.id.in_(ids)))}
+    selected = (await tx.execute(query.where(_turn.id.in_(ids)))).all()
+    seconds = await load_breakdowns(tx, ids)
+    rows = {row[0]: (*row[1:], seconds.get(row[0], {})) for row in selected}
     return tuple(ListedTurn(sums, *rows[sums.turn]) for sums in await load_ranked_turns(tx, ids))
 
 

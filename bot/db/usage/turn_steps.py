@@ -5,6 +5,7 @@ Only reads. Texts of people, of the model and of tools are read only on request.
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, get_args
@@ -240,12 +241,14 @@ async def _load_takeovers(tx: Transaction, turn: TurnSteps) -> tuple[TurnTakeove
 
 async def load_breakdown(tx: Transaction, turn: int) -> dict[str, float]:
     """The seconds of a turn by kind; empty while it is not settled."""
+    return (await load_breakdowns(tx, [turn])).get(turn, {})
+
+
+async def load_breakdowns(tx: Transaction, ids: Sequence[int]) -> dict[int, dict[str, float]]:
+    """The seconds by kind of those of these turns that are settled."""
     kinds: tuple[str, ...] = get_args(BreakdownColumn)
-    query = select(*(accounts.c[kind] for kind in kinds)).where(accounts.c.turn == turn)
-    row = (await tx.execute(query)).one_or_none()
-    if row is None:
-        return {}
-    return dict(zip(kinds, row, strict=True))
+    query = select(accounts.c.turn, *(accounts.c[kind] for kind in kinds)).where(accounts.c.turn.in_(ids))
+    return {row[0]: dict(zip(kinds, row[1:], strict=True)) for row in await tx.execute(query)}
 
 
 async def _load_tools(tx: Transaction, turn: int, *, with_texts: bool) -> tuple[ToolStep, ...]:

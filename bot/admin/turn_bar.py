@@ -1,0 +1,75 @@
+"""The seconds of a turn as a small stacked bar, on the scale of the list that it stands in. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+
+import htpy as h
+
+from bot.admin.components import format_duration
+from bot.admin.svg_chart import FAULT_MARK, draw_piece, show_swatch
+from bot.usage.intervals import INTERVAL_ORDER, IntervalKind, column_name
+from bot.usage.palette import TIME_KIND_NAMES, TIME_KINDS, TimeKind
+
+_WIDTH = 84
+_HEIGHT = 12
+_MARGIN = 10  # behind the longest bar, for a mark
+_OUTLIER_FACTOR = 1.5  # so much longer than nine of ten, and it does not set the scale
+
+
+def choose_scale(turns: Iterable[Mapping[str, float]]) -> float:
+    """The seconds of a full bar: of the longest turn, or less if a few are far longer than the others."""
+    wholes = sorted(turn["whole"] for turn in turns if turn)
+    if not wholes:
+        return 1.0
+    return max(0.001, min(wholes[-1], _OUTLIER_FACTOR * wholes[len(wholes) * 9 // 10]))
+
+
+def draw_turn_bar(seconds: Mapping[str, float], scale: float) -> h.Node:
+    """The bar of an account by column; nothing without one."""
+    if not seconds:
+        return None
+    text = describe_seconds(seconds)
+    return h.svg(".bar", role="img", aria_label=text, viewBox=f"0 0 {_WIDTH} {_HEIGHT}")[
+        h.title[text], _draw_pieces(seconds, (_WIDTH - _MARGIN) / scale)
+    ]
+
+
+def _draw_pieces(seconds: Mapping[str, float], pixels_a_second: float) -> Iterator[h.Element]:
+    begin = 0.0
+    limit = _WIDTH - _MARGIN
+    has_fault = False
+    for kind, intervals in groupby(_list_known(seconds), key=lambda interval: TIME_KINDS[interval]):
+        end = begin + pixels_a_second * sum(seconds[column_name(interval)] for interval in intervals)
+        if begin < limit:
+            yield draw_piece(kind, begin, 1, min(end, limit) - begin, _HEIGHT - 2)
+        has_fault = has_fault or kind == "fault"
+        begin = end
+    if begin > limit + 0.5:
+        yield h.text(x=str(limit + 1), y=str(_HEIGHT - 2))["›"]
+    elif has_fault:
+        yield h.text(".fault", x=f"{begin + 1:.1f}", y=str(_HEIGHT - 2))[FAULT_MARK]
+
+
+def _list_known(seconds: Mapping[str, float]) -> list[IntervalKind]:
+    return [interval for interval in INTERVAL_ORDER if seconds[column_name(interval)]]
+
+
+def describe_seconds(seconds: Mapping[str, float]) -> str:
+    """The intervals of an account as a sum."""
+    parts = (
+        f"{interval} {format_duration(seconds[column_name(interval)])}" for interval in _list_known(seconds)
+    )
+    return f"{' + '.join(parts)} = {format_duration(seconds['whole'])}"
+
+
+def show_bar_legend(turns: Iterable[Mapping[str, float]], scale: float) -> h.Node:
+    """What the colours of bars mean, of those that occur, and how long the longest bar is."""
+    used: set[TimeKind] = {TIME_KINDS[interval] for turn in turns if turn for interval in _list_known(turn)}
+    if not used:
+        return None
+    names = (
+        (h.span(".nowrap")[show_swatch(kind), TIME_KIND_NAMES[kind]], " ")
+        for kind in TIME_KIND_NAMES
+        if kind in used
+    )
+    return h.p(".legend")[names, f"A full bar is {format_duration(scale)}; › is longer."]
