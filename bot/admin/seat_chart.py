@@ -69,12 +69,15 @@ def count_waiting(calls: Iterable[TimedCall], *, since: float, until: float) -> 
     return list(counts.items())
 
 
-def show_seats(calls: Sequence[TimedCall], *, since: float, until: float, zone: ZoneInfo) -> h.Element:
-    """A lane a seat with the calls as bars that lead to their turns, and those who waited above."""
+def show_seats(
+    calls: Sequence[TimedCall], seat_count: int, *, since: float, until: float, zone: ZoneInfo
+) -> h.Element:
+    """At least `seat_count` lanes with calls that lead to their turns, and those who waited above."""
     spans = assign_lanes(calls, since=since, until=until)
     bars = build_bars(spans, zone)
     counts = count_waiting(calls, since=since, until=until)
-    rows = [f"seat {number}" for number in range(1, max((bar.row for bar in bars), default=0) + 2)]
+    lanes = max([seat_count, *(bar.row + 1 for bar in bars)])
+    rows = [f"seat {number}" for number in range(1, lanes + 1)]
     axis = _build_axis(since, until, zone)
     return draw_chart(
         "Seats over time",

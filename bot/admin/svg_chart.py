@@ -1,7 +1,10 @@
-"""Charts of bars in rows over time, as SVG without a script: printable, and testable by its text. Pure."""
+"""Charts of bars in rows over time, as SVG without a script: printable, and testable by its text. Pure.
+
+A chart is as wide as its place: shapes are stretched over the plot, texts keep their size.
+"""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,13 +14,14 @@ from bot.domain import DAY_SECONDS
 from bot.usage.palette import ColourName
 
 MAX_SHAPES = 200
-LABEL_WIDTH = 150
 WIDTH = 1000
-ROW_HEIGHT = 18
-_BAR_HEIGHT = 12
-_MIN_BAR_WIDTH = 1.5  # what took no time is still seen
+"""Units from the left to the right of a plot; about a pixel each on a desktop."""
+ROW_HEIGHT = 20
+_BAR_HEIGHT = 14
+_MIN_BAR_WIDTH = 2.0  # what took no time is still seen
+_LETTER_WIDTH = 6.5  # pixels, of a text on a bar
 _MAX_TICKS = 8
-_MARK_WIDTH = 12
+_MARK_WIDTH = 14
 _STEPS = (
     0.01,
     0.02,
@@ -53,7 +57,8 @@ HATCH = "url(#hatch)"
 class Bar:
     """A span of time (epoch seconds) in a row; `title` says what it is, `href` leads to it.
 
-    With `moments`, lines at these are drawn instead, as one shape.
+    With `moments`, lines at these are drawn instead, as one shape. The first of `texts` that fits
+    stands on it.
     """
 
     row: int
@@ -63,6 +68,7 @@ class Bar:
     title: str
     href: str | None = None
     moments: tuple[float, ...] = ()
+    texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +80,9 @@ class Axis:
     ticks: tuple[tuple[float, str], ...]
 
     def place(self, moment: float) -> float:
-        """Where a moment is, in pixels from the left; one outside is at the border."""
+        """Where a moment is, in units from the left; one outside is at the border."""
         share = (moment - self.begin) / max(self.end - self.begin, 0.001)
-        return LABEL_WIDTH + min(1.0, max(0.0, share)) * (WIDTH - LABEL_WIDTH)
+        return min(1.0, max(0.0, share)) * WIDTH
 
 
 def choose_step(seconds: float) -> float:
@@ -90,7 +96,7 @@ def choose_step(seconds: float) -> float:
 def draw_chart(
     label: str,
     rows: Sequence[str],
-    bars: Iterable[Bar],
+    bars: Sequence[Bar],
     axis: Axis,
     *,
     above: h.Node = None,
@@ -99,44 +105,81 @@ def draw_chart(
     """A row for each label with its bars; `above` is drawn over the first row."""
     top = height_above + 4
     bottom = top + len(rows) * ROW_HEIGHT
-    view_box = {"viewBox": f"0 0 {WIDTH} {bottom + 20}", "aria-label": label, "role": "group"}
-    labels = (h.text(x="0", y=str(top + number * ROW_HEIGHT + 13))[text] for number, text in enumerate(rows))
-    return h.div(".wide", tabindex="0", role="region", aria_label=label)[
-        h.svg(".chart", view_box)[
-            _draw_grid(axis, bottom), above, labels, (_draw_bar(bar, axis, top) for bar in bars)
-        ]
+    labels = (h.text(x="0", y=str(top + number * ROW_HEIGHT + 14))[text] for number, text in enumerate(rows))
+    shapes = (_draw_grid(axis, bottom), above, (_draw_bar(bar, axis, top) for bar in bars))
+    texts = (_draw_ticks(axis, bottom + 14), (_draw_text(bar, axis, top) for bar in bars))
+    return draw_plot(".timeline", label, bottom + 20, shapes, texts, labels)
+
+
+def draw_plot(
+    selector: str, label: str, height: int, shapes: h.Node, texts: h.Node, labels: h.Node
+) -> h.Element:
+    """Shapes in units, with texts over them at shares of the width; `labels` stand left of the plot."""
+    stretched = {"viewBox": f"0 0 {WIDTH} {height}", "preserveAspectRatio": "none"}
+    return h.div(selector, role="group", aria_label=label)[
+        h.svg(height=str(height))[labels],
+        h.div(".plot")[
+            h.svg(".chart", stretched, height=str(height))[shapes],
+            h.svg(".texts", height=str(height))[texts],
+        ],
     ]
 
 
-def _draw_grid(axis: Axis, bottom: int) -> h.Node:
+def write_text(selector: str, x: float, y: float, text: str) -> h.Element:
+    """A text of a plot; `x` in units."""
+    return h.text(selector, x=f"{100 * x / WIDTH:.2f}%", y=f"{y:g}")[text]
+
+
+def _draw_grid(axis: Axis, bottom: int) -> h.Element:
     lines = " ".join(f"M{axis.place(moment):.1f} 0V{bottom}" for moment, _ in axis.ticks)
-    labels = (
-        h.text(".tick", x=f"{min(axis.place(moment), WIDTH - 38):.1f}", y=str(bottom + 14))[text]
-        for moment, text in axis.ticks
-    )
-    return h.path(".grid", d=lines)[h.title["The time below"]], labels
+    return h.path(".grid", d=lines)[h.title["The time below"]]
+
+
+def _draw_ticks(axis: Axis, y: int) -> Iterator[h.Element]:
+    """The labels of the axis; on a phone there is space for every second one."""
+    for number, (moment, text) in enumerate(axis.ticks):
+        place = axis.place(moment)
+        anchor = ".end" if place > WIDTH - 38 else ""
+        rank = ".fine" if number % 2 else ""
+        yield write_text(f".tick{anchor}{rank}", place, y, text)
 
 
 def _draw_bar(bar: Bar, axis: Axis, top: int) -> h.Element:
-    y = top + bar.row * ROW_HEIGHT + 3
+    y = _find_top(bar, top)
     if bar.moments:
         lines = " ".join(f"M{axis.place(moment):.1f} {y}v{_BAR_HEIGHT}" for moment in bar.moments)
         return h.path(".moments", d=lines)[h.title[bar.title]]
     x = axis.place(bar.begin)
-    width = max(_MIN_BAR_WIDTH, axis.place(bar.end) - x)
-    shape = draw_piece(bar.kind, x, y, width, _BAR_HEIGHT)[h.title[bar.title]]
-    if bar.kind == "fault":
-        shape = h.g[shape, _draw_mark(x, width, y + _BAR_HEIGHT - 2)]
+    shape = draw_piece(bar.kind, x, y, _measure_width(bar, axis), _BAR_HEIGHT)[h.title[bar.title]]
     if bar.href is None:
         return shape
     return h.a(href=bar.href, aria_label=bar.title)[shape]
 
 
-def _draw_mark(x: float, width: float, y: int) -> h.Element:
-    """The cross of a fault: on its bar, or behind one that is too short."""
-    if width < _MARK_WIDTH:
-        return h.text(".mark", x=f"{x + width + 1:.1f}", y=str(y))[FAULT_MARK]
-    return h.text(".mark.inside", x=f"{x + (width - _MARK_WIDTH) / 2 + 1:.1f}", y=str(y))[FAULT_MARK]
+def _find_top(bar: Bar, top: int) -> int:
+    return top + bar.row * ROW_HEIGHT + 3
+
+
+def _measure_width(bar: Bar, axis: Axis) -> float:
+    return max(_MIN_BAR_WIDTH, axis.place(bar.end) - axis.place(bar.begin))
+
+
+def _draw_text(bar: Bar, axis: Axis, top: int) -> h.Node:
+    """What stands on a bar: its text, and the cross of a fault, which stands behind one that is short."""
+    if bar.moments:
+        return None
+    x = axis.place(bar.begin)
+    y = _find_top(bar, top) + _BAR_HEIGHT - 3
+    width = _measure_width(bar, axis)
+    texts: Sequence[str] = bar.texts
+    if bar.kind == "fault":
+        texts = [*(f"{FAULT_MARK} {text}" for text in bar.texts), FAULT_MARK]
+        if width < _MARK_WIDTH:
+            return write_text(".mark", x + width + 2, y, FAULT_MARK)
+    if bar.kind == "wait":
+        return None  # a hatch bears no text
+    fitting = next((text for text in texts if len(text) * _LETTER_WIDTH + 8 <= width), None)
+    return fitting and write_text(f".inside.on-{bar.kind}", x + 4, y, fitting)
 
 
 def draw_piece(kind: BarKind, x: float, y: float, width: float, height: float) -> h.Element:

@@ -1,10 +1,12 @@
 """A turn's model calls, tool calls, messages and intervals as tables. Pure."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from bot.admin.components import TURNS_PATH, build_url, cut, format_duration
 from bot.admin.data_table import Cell, DataTable, TableColumn, build_count_cell, build_seconds_cell
 from bot.admin.names import name_person
+from bot.admin.svg_chart import FAULT_MARK
 from bot.canvases import costs_canvases
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
 from bot.usage.figures import EMPTY_CELL, UNKNOWN
@@ -14,22 +16,22 @@ from bot.usage.turn_report import ANSWER_LABELS, describe_prompt, format_server_
 
 _CALL_COLUMNS = (
     TableColumn("call", "Call", is_number=True),
+    TableColumn("ending", "Ending", style="ending"),
     TableColumn("step", "Step", is_number=True),
     TableColumn("at", "At", is_number=True),
-    TableColumn("purpose", "Purpose"),
-    TableColumn("thinking", "Thinking"),
+    TableColumn("purpose", "Purpose", style="brief"),
+    TableColumn("thinking", "Thinks", style="brief"),
     TableColumn("seat_wait", "Seat wait", is_number=True),
     TableColumn("first_canvas", "First canvas", is_number=True),
     TableColumn("blocks", "Blocks", is_number=True),
     TableColumn("seconds", "With a seat", is_number=True),
-    TableColumn("prompt", "Prompt made of"),
+    TableColumn("prompt", "Chars", is_number=True),
     TableColumn("input", "In", is_number=True),
     TableColumn("cached", "Cached", is_number=True),
     TableColumn("output", "Out", is_number=True),
     TableColumn("reasoning", "Thought", is_number=True),
-    TableColumn("canvases", "Canvases est.", is_number=True),
-    TableColumn("ending", "Ending"),
-    TableColumn("server", "The server's own times"),
+    TableColumn("canvases", "Canvases", is_number=True),
+    TableColumn("server", "The server's own times", is_shown=False),
 )
 _TOOL_COLUMNS = (
     TableColumn("step", "Step", is_number=True),
@@ -47,10 +49,10 @@ _PART_COLUMNS = (
     TableColumn("done", "Final at", is_number=True),
 )
 _INTERVAL_COLUMNS = (
-    TableColumn("interval", "Interval"),
-    TableColumn("what", "What it is"),
+    TableColumn("interval", "Interval", style="brief"),
     TableColumn("seconds", "Seconds", is_number=True),
     TableColumn("share", "Share", is_number=True),
+    TableColumn("what", "What it is", style="prose"),
 )
 
 
@@ -77,7 +79,7 @@ def _list_intervals(turn: TurnSteps) -> tuple[tuple[Cell, ...], ...]:
         if seconds:
             share = seconds / whole
             cells = (Cell(round(seconds, 3), f"{seconds:.3f}"), Cell(round(share, 4), f"{share:.0%}"))
-            rows.append((Cell(kind), Cell(INTERVAL_DESCRIPTIONS[kind]), *cells))
+            rows.append((Cell(kind), *cells, Cell(INTERVAL_DESCRIPTIONS[kind])))
     return tuple(rows)
 
 
@@ -86,8 +88,10 @@ def _build_call(number: int, call: CallStep, turn: TurnSteps) -> tuple[Cell, ...
     begin = call.created_at if call.seat_at is None else call.seat_at
     first = None if call.first_block_at is None else call.first_block_at - begin
     is_complete = not call.usage_partial
+    server_times = format_server_times(call.server_ms) if call.server_ms else None
     return (
         Cell(number),
+        _build_ending_cell(call),
         Cell(call.step),
         _moment_cell(call.created_at, turn),
         Cell(cut(purpose)),
@@ -95,19 +99,35 @@ def _build_call(number: int, call: CallStep, turn: TurnSteps) -> tuple[Cell, ...
         build_seconds_cell(call.waited),
         build_seconds_cell(first),
         Cell(call.blocks),
-        build_seconds_cell(call.seat_seconds),
-        Cell(describe_prompt(call), describe_prompt(call) or UNKNOWN),
+        replace(build_seconds_cell(call.seat_seconds), title=server_times),
+        _build_prompt_cell(call),
         Cell(call.prompt_tokens),
         _cached_cell(call),
         build_count_cell(call.completion_tokens, is_complete=is_complete),
         build_count_cell(call.reasoning_tokens, is_complete=is_complete),
         _canvases_cell(call),
-        Cell(cut(_describe_ending(call), 160)),
-        Cell(
-            format_server_times(call.server_ms) if call.server_ms else "",
-            None if call.server_ms else EMPTY_CELL,
-        ),
+        Cell(server_times or ""),
     )
+
+
+def _build_ending_cell(call: CallStep) -> Cell:
+    """How a call ended in two words; why where a mouse rests, and in exports."""
+    ending = cut(_describe_ending(call), 160)
+    if call.ended_at is None and call.outcome is None:
+        return Cell(ending, f"○ {ending}", style="plain")
+    words = ", ".join(filter(None, (call.outcome or UNKNOWN, call.finish_reason)))
+    is_well = call.outcome == "ok"
+    mark = "✓" if is_well else FAULT_MARK
+    return Cell(ending, f"{mark} {cut(words, 24)}", title=ending, style="good" if is_well else "bad")
+
+
+def _build_prompt_cell(call: CallStep) -> Cell:
+    """The characters of a prompt; of what it was made where a mouse rests, and in exports."""
+    text = describe_prompt(call)
+    parts = (call.chars_system, call.chars_tools, call.chars_notes, call.chars_history)
+    if not text:
+        return Cell(text, UNKNOWN)
+    return Cell(text, f"{sum(part or 0 for part in parts):,}", title=text)
 
 
 def _describe_ending(call: CallStep) -> str:

@@ -1,6 +1,7 @@
 """A turn as charts: its exclusive intervals, which add up to the whole, and what happened when. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import htpy as h
@@ -11,12 +12,14 @@ from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
 from bot.domain import MAX_BLOCK_TIMES
 from bot.usage.figures import UNKNOWN, format_seconds
 from bot.usage.intervals import column_name
-from bot.usage.palette import TIME_KINDS, TimeKind
+from bot.usage.palette import TIME_KIND_NAMES, TIME_KINDS, TimeKind
 from bot.usage.refusals import describe_tool_outcome
 from bot.usage.tables import INTERVAL_NAMES
 
 MAX_ROWS = 44  # of four shapes each: with deliveries and axis below MAX_SHAPES
 MAX_PARTS = 10
+MAX_NAMED = 4  # kinds of time that a turn's heading has
+MIN_NAMED_SHARE = 0.05
 INTERVAL_KINDS: Mapping[str, TimeKind] = {column_name(kind): time for kind, time in TIME_KINDS.items()}
 _ROUNDING_SECONDS = 0.0005
 
@@ -37,11 +40,13 @@ def show_intervals(turn: TurnSteps) -> h.Node:
     bars = []
     begin = 0.0
     for name, value in seconds.items():
-        title = f"{INTERVAL_NAMES[name]}: {format_duration(value)}"
-        bars.append(Bar(0, INTERVAL_KINDS[name], begin, begin + value, title))
+        duration = format_duration(value)
+        title = f"{INTERVAL_NAMES[name]}: {duration}"
+        texts = (f"{INTERVAL_NAMES[name]} {duration}", INTERVAL_NAMES[name], duration)
+        bars.append(Bar(0, INTERVAL_KINDS[name], begin, begin + value, title, texts=texts))
         begin += value
     whole = turn.account["whole"]
-    chart = draw_chart("Where the seconds went", ["added up"], bars, _build_axis(0.0, max(whole, begin)))
+    chart = draw_chart("Where the seconds went", ["whole"], bars, _build_axis(0.0, max(whole, begin)))
     return chart, h.p(".sum")[_show_sum(seconds, whole)]
 
 
@@ -56,6 +61,33 @@ def _show_sum(seconds: Mapping[str, float], whole: float) -> Iterator[h.Node]:
     yield " = ", h.strong(".nowrap")[f"{format_seconds(whole)} s"], ", the whole."
 
 
+def describe_longest(turn: TurnSteps) -> str:
+    """What took longest, such as `5.0 s: 54 % fetch_page, 33 % model, 10 % own work`; empty if not known."""
+    whole = turn.account.get("whole")
+    if not whole:
+        return ""
+    sums: defaultdict[str, float] = defaultdict(float)
+    for name, value in turn.account.items():
+        if name != "whole":
+            sums[_name_kind(INTERVAL_KINDS[name], turn)] += value
+    longest = sorted(sums.items(), key=lambda kind: -kind[1])
+    shares = [(name, seconds / whole) for name, seconds in longest[:MAX_NAMED]]
+    parts = [f"{share:.0%} {name}" for name, share in shares if share >= MIN_NAMED_SHARE]
+    return f"{format_duration(whole)}: {', '.join(parts)}".replace("%", " %")
+
+
+def _name_kind(kind: TimeKind, turn: TurnSteps) -> str:
+    """A kind of time as a word; of tools the name of the only one that was called, if nothing else did it."""
+    if kind in {"canvas", "more"}:
+        return "model"
+    times = [(tool.name, tool.began_at, tool.ended_at) for tool in turn.tools]
+    seconds = sum(ended_at - began_at for _, began_at, ended_at in times if began_at and ended_at)
+    names = {name for name, _, _ in times}
+    if kind == "tool" and len(names) == 1 and turn.account["tools"] <= seconds + _ROUNDING_SECONDS:
+        return cut(names.pop(), 40)
+    return TIME_KIND_NAMES[kind]
+
+
 def show_timeline(turn: TurnSteps, now: float) -> h.Node:
     """A row for each model call and tool call on one axis of time, and one for deliveries."""
     end = _find_end(turn, now)
@@ -67,13 +99,13 @@ def show_timeline(turn: TurnSteps, now: float) -> h.Node:
         entries = list(_merge_entries(entries, size))
     rows = [entry.label for entry in entries]
     bars = [_move(bar, row) for row, entry in enumerate(entries) for bar in entry.bars]
-    rows.insert(0, "turn")
+    rows.insert(0, "whole turn")
     bars = [*_list_turn_bars(turn, end), *(_move(bar, bar.row + 1) for bar in bars)]
     if turn.parts:
         rows.append("delivery")
         bars += [_move(bar, len(rows) - 1) for bar in _list_part_bars(turn, end)]
     axis = _build_axis(turn.received_at, end)
-    return note, draw_chart("What happened when", rows, bars, axis), _show_legend()
+    return note, draw_chart("What happened when", rows, bars, axis), _show_legend(bars)
 
 
 def _build_axis(begin: float, end: float) -> Axis:
@@ -105,7 +137,8 @@ def _list_turn_bars(turn: TurnSteps, end: float) -> Iterator[Bar]:
 
 def _list_entries(turn: TurnSteps, end: float) -> Iterator[_Entry]:
     for number, call in enumerate(turn.calls, start=1):
-        label = f"{number} {cut(call.purpose, 14)}"
+        purpose = "model" if call.purpose == "turn" else cut(call.purpose, 10)
+        label = f"{purpose}, call {number}"
         yield _Entry(label, tuple(_list_call_bars(call, f"call {number}", turn, end)))
     for tool in turn.tools:
         bars = tuple(_list_tool_bars(tool, turn, end))
@@ -132,10 +165,13 @@ def _list_call_bars(call: CallStep, name: str, turn: TurnSteps, end: float) -> I
         title = f"{name}: no block in {format_duration(last - seat_at)}; {cut(outcome)}"
         yield Bar(0, kind, seat_at, last, title)
         return
-    yield Bar(0, "canvas", seat_at, first, f"{name}: first canvas, {format_duration(first - seat_at)}")
+    duration = format_duration(first - seat_at)
+    texts = (f"first canvas {duration}", duration)
+    yield Bar(0, "canvas", seat_at, first, f"{name}: first canvas, {duration}", texts=texts)
     blocks = "1 block" if call.blocks == 1 else f"{call.blocks} blocks"
     title = f"{name}: {blocks} until {format_duration(last - turn.received_at)}; {cut(outcome)}"
-    yield Bar(0, "more" if call.outcome in {"ok", None} else "fault", first, last, title)
+    kind = "more" if call.outcome in {"ok", None} else "fault"
+    yield Bar(0, kind, first, last, title, texts=(blocks, format_duration(last - first)))
     last_block = call.last_block_at
     if last_block is None or last_block <= first:
         return
@@ -162,7 +198,7 @@ def _list_tool_bars(tool: ToolStep, turn: TurnSteps, end: float) -> Iterator[Bar
             seconds = format_duration(tool.ended_at - tool.began_at)
         kind: BarKind = "tool" if tool.outcome in {"ok", None} else "fault"
         outcome = describe_tool_outcome(tool.outcome or "no result", tool.refusal)
-        yield Bar(0, kind, tool.began_at, ended_at, f"{name}: {cut(outcome)}, {seconds}")
+        yield Bar(0, kind, tool.began_at, ended_at, f"{name}: {cut(outcome)}, {seconds}", texts=(seconds,))
 
 
 def _list_part_bars(turn: TurnSteps, end: float) -> Iterator[Bar]:
@@ -204,9 +240,12 @@ _LEGEND: Mapping[BarKind, str] = {
 }
 
 
-def _show_legend() -> h.Element:
-    items = [(h.span(".nowrap")[show_swatch(kind), text], " ") for kind, text in _LEGEND.items()]
+def _show_legend(bars: Iterable[Bar]) -> h.Element:
+    """What the colours mean that occur, and the lines if there are any."""
+    used = {bar.kind for bar in bars if not bar.moments}
+    kinds = [kind for kind in _LEGEND if kind in used]
+    items = [(h.span(".nowrap")[show_swatch(kind), _LEGEND[kind]], " ") for kind in kinds]
     note = (
         f"Lines are blocks, of each call the first {MAX_BLOCK_TIMES}; of older calls only the last is known."
     )
-    return h.p(".legend")[items, note]
+    return h.p(".legend")[items, any(bar.moments for bar in bars) and note]

@@ -66,6 +66,18 @@ def check_calls(rows: list[Row], month: RandomMonth, turn: int, received_at: flo
         assert row["output"] == shown
 
 
+def check_heading(text: str, account: Row) -> None:
+    """The largest share that the heading names is that of the kind that took longest."""
+    heading = re.search(r'<p class="longest">([^:]*): ([0-9]+) % ([^,<]*)', text)
+    assert heading
+    kinds = {"first_canvas": "model", "further_canvases": "model", "lane_wait": "waits", "seat_wait": "waits"}
+    kinds |= {"intake": "own work", "own": "own work", "telegram": "delivery", "tools": "tools"}
+    sums = {kind: sum(account[name] for name in kinds if kinds[name] == kind) for kind in kinds.values()}
+    longest = max(sums, key=sums.__getitem__)
+    assert int(heading[2]) == round(100 * sums[longest] / account["whole"])
+    assert heading[3] == longest or longest == "tools"
+
+
 async def test_turns_of_a_random_month_are_shown_as_they_were(database: Database, database_url: str):
     seed = random.randrange(10**6)
     month = await fill_month(database, seed)
@@ -113,7 +125,10 @@ async def test_turns_of_a_random_month_are_shown_as_they_were(database: Database
             assert summands == list(kept.values())
             assert whole == pytest.approx(sum(summands), abs=0.001)
             assert len(charts[0]) == len(kept) + 1
-        assert (await page.http.get("/admin/turn/1?export=csv&table=calls")).text.startswith("call,step,at,")
+            check_heading(text, account)
+        assert (await page.http.get("/admin/turn/1?export=csv&table=calls")).text.startswith(
+            "call,ending,step,at,"
+        )
         assert "This page has the tables" in await page.get_text("/admin/turn/1?export=csv&table=x", 400)
         assert "There is no turn 999." in await page.get_text("/admin/turn/999", 404)
         await page.get_text(f"/admin/turn/{'9' * 18}", 404)
@@ -161,7 +176,7 @@ async def test_odd_turns_have_a_page(database: Database, database_url: str):
         text = await page.get_text(f"/admin/turn/{long}")
         (timeline,) = read_shapes(text)
         assert "500 calls: a bar stands for 12 of them." in text
-        assert any(title.startswith("12 calls, from 13 turn on") for title in timeline)
+        assert any(title.startswith("12 calls, from model, call 13 on") for title in timeline)
         assert len(await read_table(page, long, "calls")) == 500
         (timeline,) = read_shapes(await page.get_text(f"/admin/turn/{still_open}"))
         assert "call 1: no seat; has not ended" in timeline

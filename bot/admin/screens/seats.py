@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import htpy as h
 
-from bot.admin.components import build_url, show_figure, show_figures, show_time
+from bot.admin.components import build_url, show_figure, show_figures, show_nothing, show_time
 from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell, export_table, show_table
 from bot.admin.page_request import Download, PageRequest, Screen, ScreenPage
 from bot.admin.seat_chart import assign_lanes, count_waiting, show_seats
@@ -20,7 +20,7 @@ from bot.usage.figures import EMPTY_CELL, format_steps
 from bot.usage.query_args import parse_choice, parse_time
 from bot.usage.report import format_local
 
-LENGTHS = {"10m": 600, "30m": 1_800, "1h": 3_600, "3h": 10_800, "6h": 21_600}
+LENGTHS = {"5m": 300, "10m": 600, "30m": 1_800, "1h": 3_600, "3h": 10_800, "6h": 21_600}
 DEFAULT_LENGTH = "30m"
 _TABLE_ROWS = 100
 _COLUMNS = (
@@ -55,8 +55,7 @@ async def show_screen(request: PageRequest) -> ScreenPage | Download:
         _show_form(request, until, length),
         h.p["From ", show_time(since, request.zone), " until ", show_time(until, request.zone), "."],
         _show_figures(calls, server, since=since, until=until),
-        show_seats(calls, since=since, until=until, zone=request.zone),
-        h.p(".legend")[[(h.span(".nowrap")[show_swatch(kind), text], " ") for text, kind in _LEGEND.items()]],
+        _show_chart(request, calls, since=since, until=until),
         h.p(".nothing")[
             "Which seat a call had is not stored: a call is drawn in the first lane that is free."
         ],
@@ -64,6 +63,17 @@ async def show_screen(request: PageRequest) -> ScreenPage | Download:
         show_table(table, request),
     )
     return ScreenPage("Seats over time", body)
+
+
+def _show_chart(request: PageRequest, calls: list[TimedCall], *, since: float, until: float) -> h.Node:
+    """A lane for each seat that there is now, or was used."""
+    if not calls:
+        return show_nothing("No call had a seat, or waited for one, in this time.")
+    gateway = request.dependencies.gateway
+    seat_count = 0 if gateway is None else sum(seats.count for seats in gateway.seats.values())
+    legend = [(h.span(".nowrap")[show_swatch(kind), text], " ") for text, kind in _LEGEND.items()]
+    chart = show_seats(calls, seat_count, since=since, until=until, zone=request.zone)
+    return chart, h.p(".legend")[legend]
 
 
 def parse_span(request: PageRequest) -> tuple[float, float, str]:
@@ -101,9 +111,9 @@ def _show_form(request: PageRequest, until: float, length: str) -> h.Element:
         for text, moment in middles.items()
         if moment - seconds / 2 < request.now
     ]
-    at = request.query.get("at", "")
+    at = _format_moment(until - seconds / 2, request.zone) if request.query.get("at") else ""
     return h.form(".filters", method="get", action=request.path)[
-        h.label["Around (20:14, or 2026-11-03T20:14)", h.input(type="text", name="at", value=at, size="18")],
+        h.label["Around", h.input(type="datetime-local", step="1", name="at", value=at)],
         h.label["Length", h.select(name="length")[options]],
         h.button["Show"],
         links,

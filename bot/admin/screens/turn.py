@@ -10,17 +10,18 @@ from bot.admin.components import (
     act_form,
     build_url,
     cut,
+    mark_ending,
     show_figure,
     show_figures,
     show_nothing,
     show_section,
     show_time,
 )
-from bot.admin.data_table import export_table, pick_table, show_table
+from bot.admin.data_table import export_table, pick_table, show_exports, show_table
 from bot.admin.names import name_lane, name_person
 from bot.admin.page_request import Download, PageRequest, Screen, ScreenPage
 from bot.admin.turn_step_tables import build_tables
-from bot.admin.turn_timeline import show_intervals, show_timeline
+from bot.admin.turn_timeline import describe_longest, show_intervals, show_timeline
 from bot.db.people import people
 from bot.db.people.page_sessions import ADMIN_PATH
 from bot.db.tools import audit
@@ -69,12 +70,14 @@ async def _load(request: PageRequest, *, with_texts: bool) -> tuple[TurnSteps, M
 
 def _build_page(request: PageRequest, turn: TurnSteps, names: Mapping[int, str], texts: h.Node) -> ScreenPage:
     intervals, *others = build_tables(turn, names)
+    tables = (*others, intervals)
     with_exports = request.path == f"{ADMIN_PATH}/turn/{request.parts['turn']}"
     body = (
         _show_head(request, turn, names),
         show_section("Where the seconds went", show_intervals(turn)),
         show_section("What happened when", show_timeline(turn, request.now)),
-        (show_table(table, request, with_exports=with_exports) for table in (*others, intervals)),
+        [show_table(table, request, with_exports=False) for table in tables],
+        with_exports and show_exports(request, tables),
         show_section("Texts", texts),
     )
     return ScreenPage(f"Turn {turn.id}", body)
@@ -85,13 +88,11 @@ def _show_head(request: PageRequest, turn: TurnSteps, names: Mapping[int, str]) 
     whole = turn.account.get("whole")
     waited = None if whole is None else turn.account["lane_wait"] + turn.account["seat_wait"]
     endpoint = "first" if turn.endpoint == "main" else "second"
-    figures = (
-        show_figure("Ending", cut(turn.ending or turn.state)),
+    mark, _ = mark_ending(turn.ending)
+    figures = [
+        show_figure("Ending", f"{mark} {cut(turn.ending or turn.state)}"),
         show_figure(
             "Who", name_person(turn.user, names), href=build_url(TURNS_PATH, {**since, "user": turn.user})
-        ),
-        show_figure(
-            "Where", name_lane(turn.chat, names), href=build_url(TURNS_PATH, {**since, "chat": turn.chat})
         ),
         show_figure(
             "Thinking", "on" if turn.thinking else "off", note=f"for: {cut(turn.thinking_why) or UNKNOWN}"
@@ -99,10 +100,12 @@ def _show_head(request: PageRequest, turn: TurnSteps, names: Mapping[int, str]) 
         show_figure(
             "Endpoint", endpoint, note=f"for: {cut(turn.endpoint_why)}" if turn.endpoint_why else None
         ),
-        show_figure("Whole", _format_optional(whole)),
         show_figure("Waited for its chat and for seats", _format_optional(waited)),
         show_figure("Steps", str(max((call.step for call in turn.calls), default=0))),
-    )
+    ]
+    if turn.chat != str(turn.user):
+        href = build_url(TURNS_PATH, {**since, "chat": turn.chat})
+        figures.insert(2, show_figure("Where", name_lane(turn.chat, names), href=href))
     moment = datetime.fromtimestamp(turn.received_at, request.zone).isoformat(timespec="seconds")
     seats = h.a(href=build_url(f"{ADMIN_PATH}/seats", {"at": moment}))["Who had the seats then?"]
     line = h.p[
@@ -115,7 +118,8 @@ def _show_head(request: PageRequest, turn: TurnSteps, names: Mapping[int, str]) 
         h.p[f"{format_seconds(takeover.taken_at - turn.received_at)} s: {describe_takeover(takeover)}."]
         for takeover in turn.takeovers
     ]
-    return line, show_figures(*figures), takeovers
+    longest = describe_longest(turn)
+    return longest and h.p(".longest")[longest], line, show_figures(*figures), takeovers
 
 
 def _format_optional(seconds: float | None) -> str:
