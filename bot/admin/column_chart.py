@@ -1,17 +1,16 @@
-"""A chart of canvases as columns and turns as a line, by hour or day, as SVG without a script. Pure."""
+"""A chart of columns by hour or day, as SVG without a script. Pure."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import htpy as h
 
-from bot.admin.svg_chart import WIDTH
+from bot.admin.svg_chart import WIDTH, BarKind, draw_piece, draw_plot, write_text
 
-_HEIGHT = 240
-_LEFT = 64
-_RIGHT = WIDTH - 56
-_TOP = 14
+_HEIGHT = 170
+_TOP = 24  # space for the marks of the highest columns
 _BOTTOM = _HEIGHT - 24
 _COLUMN_SHARE = 0.7
 _MAX_COLUMN_WIDTH = 60.0
@@ -21,37 +20,39 @@ _MAX_TICKS = 5
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One hour or day; `canvases` None: unknown. `label` stands below it, `title` says all."""
+    """One hour or day: its stacked pieces, and a `mark` above them.
+
+    `label` stands below, `title` says all.
+    """
 
     label: str
     title: str
-    canvases: float | None
-    turns: int
+    pieces: tuple[tuple[BarKind, float], ...]
+    mark: str = ""
+
+    @property
+    def height(self) -> float:
+        """The sum of its pieces."""
+        return math.fsum(value for _, value in self.pieces)
 
 
 def draw_columns(label: str, columns: Sequence[Column]) -> h.Element:
-    """The chart; canvases are read on the left, turns on the right."""
-    canvas_ticks = list_ticks(max(column.canvases or 0 for column in columns))
-    turn_ticks = list_ticks(max(column.turns for column in columns))
-    view_box = {"viewBox": f"0 0 {WIDTH} {_HEIGHT}", "aria-label": label, "role": "group"}
+    """The chart, with whole numbers on the left."""
+    ticks = list_ticks(max(column.height for column in columns))
+    highest = ticks[-1]
     shapes = (
-        _draw_column(column, _place_column(number, len(columns)), len(columns), canvas_ticks[-1])
-        for number, column in enumerate(columns)
+        _draw_lines(ticks),
+        [_draw_column(column, x, width, highest) for column, x, width in _place_columns(columns)],
     )
-    points = " ".join(
-        f"{_place_column(number, len(columns)):.1f},{_place_value(column.turns, turn_ticks[-1]):.1f}"
-        for number, column in enumerate(columns)
-    )
-    return h.div(".wide", tabindex="0", role="region", aria_label=label)[
-        h.svg(".chart", view_box)[
-            _draw_lines(canvas_ticks),
-            _draw_ticks(canvas_ticks, ".tick.end", _LEFT - 6),
-            _draw_ticks(turn_ticks, ".tick", _RIGHT + 6),
-            shapes,
-            h.polyline(".turns", points=points)[h.title["Turns"]],
-            _draw_labels(columns),
-        ]
+    marks = [
+        write_text(".tick.middle", x, _place_value(column.height, highest) - 4, column.mark)
+        for column, x, _ in _place_columns(columns)
+        if column.mark
     ]
+    labels = [
+        h.text(".tick.end", x="56", y=f"{_place_value(tick, highest) + 4:.1f}")[f"{tick:,}"] for tick in ticks
+    ]
+    return draw_plot(".columns", label, _HEIGHT, shapes, (marks, _write_labels(columns)), labels)
 
 
 def list_ticks(highest: float) -> list[int]:
@@ -61,9 +62,11 @@ def list_ticks(highest: float) -> list[int]:
     return [step * number for number in range(max(1, math.ceil(highest / step)) + 1)]
 
 
-def _place_column(number: int, count: int) -> float:
-    """The middle of a column, in pixels from the left."""
-    return _LEFT + (number + 0.5) * (_RIGHT - _LEFT) / count
+def _place_columns(columns: Sequence[Column]) -> list[tuple[Column, float, float]]:
+    """Each column with its middle and its width, in units."""
+    slot = WIDTH / len(columns)
+    width = min(_MAX_COLUMN_WIDTH, _COLUMN_SHARE * slot)
+    return [(column, (number + 0.5) * slot, width) for number, column in enumerate(columns)]
 
 
 def _place_value(value: float, highest: int) -> float:
@@ -71,35 +74,26 @@ def _place_value(value: float, highest: int) -> float:
     return _BOTTOM - value / highest * (_BOTTOM - _TOP)
 
 
-def _draw_column(column: Column, middle: float, count: int, highest: int) -> h.Element | None:
-    if column.canvases is None:
-        return None
-    width = min(_MAX_COLUMN_WIDTH, _COLUMN_SHARE * (_RIGHT - _LEFT) / count)
-    top = _place_value(column.canvases, highest)
-    place = {"x": f"{middle - width / 2:.1f}", "y": f"{top:.1f}"}
-    size = {"width": f"{width:.1f}", "height": f"{_BOTTOM - top:.1f}"}
-    return h.rect(".canvas", place, size)[h.title[column.title]]
+def _draw_column(column: Column, middle: float, width: float, highest: int) -> Iterator[h.Element]:
+    ends = accumulate(value for _, value in column.pieces)
+    for (kind, value), end in zip(column.pieces, ends, strict=True):
+        top = _place_value(end, highest)
+        height = _place_value(end - value, highest) - top
+        yield draw_piece(kind, middle - width / 2, top, width, height)[h.title[column.title]]
 
 
 def _draw_lines(ticks: Sequence[int]) -> h.Element:
-    lines = " ".join(f"M{_LEFT} {_place_value(tick, ticks[-1]):.1f}H{_RIGHT}" for tick in ticks)
-    return h.path(".grid", d=lines)[h.title["Canvases on the left, turns on the right"]]
+    lines = " ".join(f"M0 {_place_value(tick, ticks[-1]):.1f}H{WIDTH}" for tick in ticks)
+    return h.path(".grid", d=lines)
 
 
-def _draw_ticks(ticks: Sequence[int], selector: str, x: int) -> h.Node:
-    heights = [_place_value(tick, ticks[-1]) + 4 for tick in ticks]
-    return [
-        h.text(selector, x=str(x), y=f"{height:.1f}")[f"{tick:,}"]
-        for tick, height in zip(ticks, heights, strict=True)
-    ]
-
-
-def _draw_labels(columns: Sequence[Column]) -> h.Node:
-    """The label of each column, or of so few that they have space."""
+def _write_labels(columns: Sequence[Column]) -> Iterator[h.Element]:
+    """The label of each column, or of so few that they have space: on a phone of each second of them."""
     step = math.ceil(len(columns) / _MAX_LABELS)
-    return [
-        h.text(".tick.middle", x=f"{_place_column(number, len(columns)):.1f}", y=str(_HEIGHT - 8))[
-            columns[number].label
-        ]
-        for number in range(0, len(columns), step)
-    ]
+    shown = _place_columns(columns)[::-step]
+    for number, (column, x, _) in enumerate(shown):
+        if column is columns[-1]:
+            yield write_text(".tick.end", WIDTH, _HEIGHT - 8, column.label)
+            continue
+        rank = ".fine" if number % 2 else ""
+        yield write_text(f".tick.middle{rank}", x, _HEIGHT - 8, column.label)

@@ -11,11 +11,10 @@ from bot.admin.components import (
     build_url,
     format_duration,
     show_figure,
-    show_figures,
 )
-from bot.admin.data_table import Cell, DataTable, TableColumn, show_table
+from bot.admin.data_table import Cell, DataTable, TableColumn
 from bot.admin.filters import Filters
-from bot.admin.page_request import PageRequest
+from bot.admin.svg_chart import FAULT_MARK
 from bot.db.usage.usage_sums import BreakdownColumn, CallSums
 from bot.usage.figures import format_at_least, format_count, get_known
 from bot.usage.report import UsageReport
@@ -28,6 +27,8 @@ _INTERVALS: Mapping[BreakdownColumn, str] = {
     "whole": "Whole turn",
 }
 SHOWN_INTERVALS = tuple(_INTERVALS)
+ALARMING_SHARE = 0.05  # of turns that failed
+_LEAD_FIGURES = ("turns", "failed_turns", "whole_p50_seconds", "whole_p95_seconds", "canvases")
 _COLUMNS = (
     TableColumn("figure", "Figure"),
     TableColumn("now", "Now", is_number=True),
@@ -142,22 +143,36 @@ def _list_duration_figures(
     ]
 
 
-def show_usage_figures(request: PageRequest, filters: Filters, figures: Sequence[UsageFigure]) -> h.Element:
-    """The figures, each a link to its turns, with how they have changed."""
-    shown = (
-        show_figure(
-            figure.label,
-            figure.text,
-            note=describe_change(figure),
-            href=build_turns_url(filters, **figure.filters),
-        )
-        for figure in figures
-    )
-    table = build_figure_table(figures)
-    exports = show_table(table, request)
-    return h.section(aria_label="Figures")[
-        show_figures(*shown), h.details[h.summary["The figures as a table"], exports]
+def show_lead_figures(filters: Filters, figures: Sequence[UsageFigure]) -> h.Element:
+    """What went wrong as a sentence, and the figures that matter most, each a link to its turns."""
+    by_name = {figure.name: figure for figure in figures}
+    turns = by_name["turns"].now or 0
+    failed = by_name["failed_turns"].now or 0
+    share = failed / turns if turns else 0.0
+    notes = {"failed_turns": f"{share:.0%} of turns; "} if failed else {}
+    lead = [_show_figure(filters, by_name[name], notes.get(name, "")) for name in _LEAD_FIGURES]
+    alarm = h.p(".error")[
+        f"{FAULT_MARK} {share:.0%} of the turns failed. ",
+        h.a(href=build_turns_url(filters, ending="failure"))["Show them"],
     ]
+    return h.section(aria_label="Figures")[share >= ALARMING_SHARE and alarm, h.dl(".figures.lead")[lead]]
+
+
+def show_other_figures(filters: Filters, figures: Sequence[UsageFigure]) -> h.Element:
+    """The other figures, small: what was used, and what was waited for."""
+    others = [figure for figure in figures if figure.name not in _LEAD_FIGURES]
+    groups = (
+        h.dl(".figures.rest")[
+            [_show_figure(filters, figure) for figure in others if ("wait" in figure.name) == is_wait]
+        ]
+        for is_wait in (False, True)
+    )
+    return h.section(aria_label="Further figures")[groups]
+
+
+def _show_figure(filters: Filters, figure: UsageFigure, note: str = "") -> h.Element:
+    href = build_turns_url(filters, **figure.filters)
+    return show_figure(figure.label, figure.text, note=f"{note}{describe_change(figure)}", href=href)
 
 
 def describe_change(figure: UsageFigure) -> str:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Literal
+from zoneinfo import ZoneInfo
 
 from bot.admin.components import build_url, cut
 from bot.admin.data_table import Address, Cell, DataTable, TableColumn, build_seconds_cell
@@ -24,6 +25,7 @@ from bot.db.usage.usage_sums import HOUR_SECONDS, CallSums
 from bot.usage.report import ReportGroup, UsageReport, group_label
 
 MAX_HOURS = 50  # a day and its neighbours by hour; longer periods by day
+MAX_TIMES = 400  # hours or days that are shown, however few of them were used
 _USAGE_PATH = f"{ADMIN_PATH}/usage"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CALL_COLUMNS = (
@@ -52,13 +54,23 @@ def choose_time_unit(period: Period) -> Literal["hour", "day"]:
     return "hour" if period.until - period.since <= MAX_HOURS * HOUR_SECONDS else "day"
 
 
-def fill_times(report: UsageReport) -> list[ReportGroup]:
-    """The hours or days of a report, also those between them in which nothing happened."""
+def fill_times(report: UsageReport, period: Period, zone: ZoneInfo) -> list[ReportGroup]:
+    """The hours or days of a period, also those in which nothing happened; of a very long one the used."""
     by_key = {int(group.key): group for group in report.groups if group.key is not None}
     if not by_key:
         return []
-    keys = range(min(by_key), max(by_key) + 1)
-    return [by_key.get(key) or ReportGroup(key, group_label(report.query.by, key)) for key in keys]
+    by = report.query.by
+    first, last = (_find_time(moment, by, zone) for moment in (period.since, period.until - 0.001))
+    if last - first >= MAX_TIMES:
+        first = min(by_key)
+    keys = range(min(first, *by_key), max(last, *by_key) + 1)
+    return [by_key.get(key) or ReportGroup(key, group_label(by, key)) for key in keys]
+
+
+def _find_time(moment: float, by: str | None, zone: ZoneInfo) -> int:
+    """The key of the hour or day that a moment is in."""
+    local = datetime.fromtimestamp(moment, zone).replace(tzinfo=UTC)
+    return (local - _EPOCH) // timedelta(hours=1 if by == "hour" else 24)
 
 
 def build_time_table(report: UsageReport, filters: Filters) -> DataTable:
@@ -68,7 +80,7 @@ def build_time_table(report: UsageReport, filters: Filters) -> DataTable:
     columns = (TableColumn("time", unit.title()), *sum_columns)
     rows = tuple(
         (Cell(group.label), *_turn_cells(group, filters, changes), *_call_cells(group, filters, changes))
-        for group in fill_times(report)
+        for group in fill_times(report, filters.period, ZoneInfo(filters.scope.zone))
         for changes in [_describe_time(group, unit)]
     )
     return DataTable("times", f"By {unit}", columns, rows)

@@ -1,4 +1,4 @@
-"""The chart of canvases and turns: heights in proportion, nothing drawn where nothing is known."""
+"""The chart of columns: heights in proportion, nothing drawn where nothing is known."""
 
 import re
 
@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 from bot.admin.column_chart import Column, draw_columns, list_ticks
 
 
-def draw(*figures: tuple[float | None, int]) -> str:
-    columns = [Column(f"{number:02}", f"day {number}", *figure) for number, figure in enumerate(figures)]
-    return str(draw_columns("Canvases and turns", columns))
+def draw(*canvases: float | None, mark: str = "") -> str:
+    columns = [
+        Column(f"{number:02}", f"day {number}", () if value is None else (("canvas", value),), mark)
+        for number, value in enumerate(canvases)
+    ]
+    return str(draw_columns("Canvases", columns))
 
 
 def read_heights(chart: str) -> list[float]:
@@ -19,19 +22,30 @@ def read_heights(chart: str) -> list[float]:
 
 
 def test_columns_are_as_high_as_their_canvases_and_say_what_they_are():
-    chart = draw((10, 3), (5, 1), (0, 0))
+    chart = draw(10, 5, 0)
     highest, half, none = read_heights(chart)
     assert (half, none) == (highest / 2, 0)
     assert re.findall(r"<title>(day [0-9])</title>", chart) == ["day 0", "day 1", "day 2"]
 
 
-def test_what_is_unknown_has_no_column():
-    assert len(read_heights(draw((None, 4), (5, 1)))) == 1
+def test_pieces_of_a_column_stand_on_each_other():
+    chart = str(draw_columns("Turns", [Column("1", "1", (("turn", 3), ("fault", 1)))]))
+    places = re.findall(
+        r'<rect class="(\w+)" x="[0-9.]+" y="([0-9.]+)" width="[0-9.]+" height="([0-9.]+)"', chart
+    )
+    (_, top, height), (_, failed_top, failed_height) = places
+    assert float(failed_top) + float(failed_height) == pytest.approx(float(top), abs=0.1)
+    assert float(height) == pytest.approx(3 * float(failed_height), abs=0.3)
+
+
+def test_what_is_unknown_has_no_column_and_a_mark():
+    assert len(read_heights(draw(None, 5))) == 1
+    assert draw(None, 5, mark="?").count(">?</text>") == 2
 
 
 def test_of_many_columns_a_few_have_labels():
-    chart = draw(*[(1.0, 1)] * 90)
-    assert 6 <= len(re.findall(r'class="tick middle"', chart)) <= 12
+    chart = draw(*[1.0] * 90)
+    assert 6 <= len(re.findall(r'class="tick (?:middle|end)(?: fine)?" x="[0-9.]+%" y="162"', chart)) <= 12
 
 
 @pytest.mark.parametrize(

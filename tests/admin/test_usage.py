@@ -282,8 +282,11 @@ async def test_what_is_unknown_is_never_nought_and_what_makes_no_sense_is_refuse
         figures = {row["figure"]: row["now"] for row in await read_table(page, "figures", period="90d")}
         assert (figures["canvases"], figures["input_tokens"], figures["output_tokens"]) == (None, None, None)
         assert figures["unknown_calls"] == figures["calls"]
+        times = await read_table(page, "times", period="90d")
         text = await page.get_text("/admin/usage?period=90d")
-        assert all("canvases: 0," in title for title in re.findall(r"<rect[^>]*><title>([^<]*)", text))
+        titles = re.findall(r'<rect class="canvas"[^>]*><title>([^<]*)', text)
+        assert all(title.endswith("canvases: 0") for title in titles)
+        assert text.count(">?</text>") == len({row["time"] for row in times if row["canvases"] is None}) > 0
         for query, words in {
             "by=day": "The table must be one of",
             "export=csv&table=none": "figures, times, user",

@@ -2,22 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from zoneinfo import ZoneInfo
 
 import htpy as h
 
 from bot.admin.column_chart import Column, draw_columns
 from bot.admin.components import change_query, show_nothing, show_section
-from bot.admin.data_table import Cell, DataTable, export_table, show_table, sort_table
+from bot.admin.data_table import Cell, DataTable, export_table, show_table, show_tables, sort_table
 from bot.admin.filter_form import show_filter_form
 from bot.admin.filters import Filters, parse_filters
 from bot.admin.page_request import Download, Fragment, PageRequest, Screen, ScreenPage
-from bot.admin.svg_chart import show_swatch
+from bot.admin.svg_chart import FAULT_MARK, BarKind, show_swatch
 from bot.admin.usage_figures import (
     SHOWN_INTERVALS,
     build_figure_table,
     list_figures,
     show_canvases,
-    show_usage_figures,
+    show_lead_figures,
+    show_other_figures,
 )
 from bot.admin.usage_tables import build_group_table, build_time_table, choose_time_unit, fill_times
 from bot.db.people import people
@@ -75,10 +77,14 @@ async def show_usage(request: PageRequest) -> ScreenPage | Download:
         return export_table(tables[name], request.export)
     body = [
         show_filter_form(request, filters, names, recent),
-        show_usage_figures(request, filters, figures),
+        show_lead_figures(filters, figures),
+        _show_charts(now, filters, request.zone, request.now),
+        show_other_figures(filters, figures),
+        h.details[
+            h.summary["As a table"],
+            show_tables(request, (build_figure_table(figures), times)),
+        ],
         _show_compared(filters, str(request.zone), now),
-        _show_chart(now),
-        bool(times.rows) and h.details[h.summary["The chart as a table"], show_table(times, request)],
         _show_tabs(request, by),
         # A long period by persons takes as long as all else: it is read by a request of its own.
         h.div(hx_get=_build_table_url(request), hx_trigger="load")[show_nothing("Adding up …")],
@@ -124,31 +130,41 @@ def _show_compared(filters: Filters, zone: str, report: UsageReport) -> h.Elemen
     ]
 
 
-def _show_chart(report: UsageReport) -> h.Element:
-    """The chart; the table below it says the same."""
-    groups = fill_times(report)
+def _show_charts(report: UsageReport, filters: Filters, zone: ZoneInfo, now: float) -> h.Node:
+    """Turns and canvases on one axis of time; the table below says the same."""
+    groups = fill_times(report, filters.period, zone)
     unit = "hour" if report.query.by == "hour" else "day"
-    title = f"Canvases and turns by {unit}"
     if not groups:
-        return show_section(
-            title, show_nothing("Nothing was used in this time. Each turn is counted at once.")
-        )
-    chart = draw_columns(title, [_build_column(group) for group in groups])
-    swatches = (
-        show_swatch("canvas"),
-        " canvases on the left, ",
-        show_swatch("turn"),
-        " turns on the right",
+        nothing = show_nothing("Nothing was used in this time. Each turn is counted at once.")
+        return show_section(f"Turns and canvases by {unit}", nothing)
+    labels = [group.label[5:] for group in groups]
+    if filters.period.until == now:
+        labels[-1] = "so far"
+    turns = [_build_turn_column(*pair) for pair in zip(labels, groups, strict=True)]
+    canvases = [_build_canvas_column(*pair) for pair in zip(labels, groups, strict=True)]
+    failed = h.span(".legend")[show_swatch("fault"), f"failed {FAULT_MARK}"]
+    note = h.span(".legend")["estimated; ≥ at least, ? unknown"]
+    return (
+        h.section[h.h2[f"Turns by {unit} ", failed], draw_columns(f"Turns by {unit}", turns)],
+        h.section[h.h2[f"Canvases by {unit} ", note], draw_columns(f"Canvases by {unit}", canvases)],
     )
-    return show_section(title, chart, h.p(".nothing")[swatches])
 
 
-def _build_column(group: ReportGroup) -> Column:
-    canvases = Cell(0) if group.calls is None else show_canvases(group.calls)
+def _build_turn_column(label: str, group: ReportGroup) -> Column:
     turns = 0 if group.turns is None else group.turns.turns
-    shown = canvases.text or canvases.value
-    value = None if canvases.value is None else float(canvases.value)
-    return Column(group.label[5:], f"{group.label}: canvases: {shown}, turns: {turns:,}", value, turns)
+    failed = 0 if group.turns is None else group.turns.failed
+    pieces: tuple[tuple[BarKind, float], ...] = (("turn", turns - failed), ("fault", failed))
+    title = f"{group.label}: turns: {turns:,}, failed: {failed:,}"
+    return Column(label, title, pieces, FAULT_MARK if failed else "")
+
+
+def _build_canvas_column(label: str, group: ReportGroup) -> Column:
+    canvases = Cell(0) if group.calls is None else show_canvases(group.calls)
+    title = f"{group.label}: canvases: {canvases.text or canvases.value}"
+    if canvases.value is None:
+        return Column(label, title, (), "?")
+    mark = "≥" if str(canvases.text).startswith("≥") else ""
+    return Column(label, title, (("canvas", float(canvases.value)),), mark)
 
 
 def _show_tabs(request: PageRequest, current: Grouping) -> h.Element:
@@ -157,6 +173,7 @@ def _show_tabs(request: PageRequest, current: Grouping) -> h.Element:
             h.a(
                 href=change_query(request, by=name, sort=None),
                 aria_current="true" if name == current else None,
+                tabindex="-1" if name == current else None,
             )[title]
         ]
         for name, title in TABLES.items()
