@@ -1,7 +1,9 @@
 """Now shows what runs and waits, with every name escaped; and it says what it cannot know."""
 
 import asyncio
+import re
 import time
+from html import unescape
 
 from sqlalchemy import insert
 
@@ -12,6 +14,7 @@ from bot.db.tables import approvals, inbox, jobs, lives, notices, outbox, share_
 from bot.domain import TASKS_PRIORITY
 from bot.llm.seats import SeatLimiter
 from tests.support.admin_page import ANN, AdminPageHarness, build_running_gateway, open_admin_page
+from tests.support.usage_rows import NOON, UsageRows
 
 HOSTILE = '<img src=x onerror="alert(1)"></td><script>alert(2)</script>'
 BOB = 8
@@ -71,23 +74,21 @@ async def test_what_waits_is_shown_and_every_name_is_escaped(database: Database,
         assert text.count("&lt;img src=x onerror=&#34;alert(1)&#34;&gt;") >= 5
         assert "the words of a person" not in text
         assert get_figures(text) == {
-            "Gateway": "runs",
             "Messages waiting": "1",
             "Turns waiting for a person": "1",
             "Deliveries unknown": "1",
         }
-        assert "seats: only on its own page" in text
+        assert "● The gateway runs · seats: only on its own page · no turn failed today" in text
+        assert "Besides, " not in text  # there is one of each kind
+        for table in ("waiting", "approvals", "unknown"):
+            assert f'href="#{table}"' in text
         assert "Times are those of UTC." in text
         assert 'id="seats"' not in text
 
 
 def get_figures(text: str) -> dict[str, str]:
     """The figures of a page by their labels."""
-    figures = {}
-    for piece in text.split("<dt>")[1:]:
-        label, _, rest = piece.partition("</dt><dd>")
-        figures[label] = rest.split("<", 1)[0]
-    return figures
+    return dict(re.findall(r"<dt>([^<]*)</dt><dd>(?:<a[^>]*>)?([^<]*)", text))
 
 
 async def read_table(page: AdminPageHarness, name: str) -> list[list[str]]:
@@ -95,7 +96,7 @@ async def read_table(page: AdminPageHarness, name: str) -> list[list[str]]:
     answer = await page.http.get("/admin/now/live", headers={"hx-request": "true"})
     table = answer.text.partition(f'id="{name}"')[2].partition("</table>")[0].partition("<tbody>")[2]
     rows = [row.split("<td") for row in table.split("<tr>")[1:]]
-    return [[cell.partition(">")[2].partition("<")[0] for cell in row[1:-1]] for row in rows]
+    return [[re.sub("<[^>]*>", "", cell.partition(">")[2]) for cell in row[1:-1]] for row in rows]
 
 
 async def test_seats_are_shown_with_who_holds_them_and_who_waits(database: Database, database_url: str):
@@ -120,11 +121,29 @@ async def test_seats_are_shown_with_who_holds_them_and_who_waits(database: Datab
             ["main", "waits, place 1", "Chat 9", "a person"],
             ["main", "waits, place 2", "warm-up", "a task"],
         ]
-        figures = get_figures(await page.get_text("/admin/now"))
-        assert figures["http://gpu:8000/v1"] == "unknown"
-        assert (figures["Seats in use"], figures["Calls waiting for a seat"]) == ("2 of 2", "2")
+        text = await page.get_text("/admin/now")
+        assert "http://gpu:8000/v1 is being asked whether it answers · 2 of 2 seats in use" in text
+        assert get_figures(text)["Calls waiting for a seat"] == "2"
         done.set()
     assert list(seats.holders) == []
+
+
+async def test_a_quiet_hour_is_two_lines_and_failures_of_today_are_counted(
+    database: Database, database_url: str
+):
+    async with open_admin_page(database, database_url) as page:
+        text = await page.get_text("/admin/now")
+        assert "✕ The gateway has never run" in text
+        assert "Besides, nothing is being done, nothing waits, every message is accounted for" in text
+        assert "<table" not in text
+        rows = UsageRows(database)
+        for ending, received_at in (("away", time.time()), ("stopped", time.time()), ("away", NOON)):
+            await rows.add_turn(ending=ending, received_at=received_at)
+        text = await page.get_text("/admin/now")
+        assert get_figures(text) == {"Failed today ✕": "1"}
+        link = re.search(r'href="(/admin/turns\?[^"]*)"', text)
+        assert link
+        assert len((await page.http.get(f"{unescape(link[1])}&export=json")).json()) == 1
 
 
 async def test_the_gateways_that_share_the_chats_are_shown(database: Database, database_url: str):
@@ -137,7 +156,7 @@ async def test_the_gateways_that_share_the_chats_are_shown(database: Database, d
             hold = {"share": share, "epoch": 1, "life": life, "began_at": now}
             await tx.execute(insert(share_holds).values(hold))
     async with open_admin_page(database, database_url) as page:
-        assert get_figures(await page.get_text("/admin/now"))["Gateway"] == "runs"
+        assert "The gateway runs" in await page.get_text("/admin/now")
         assert await read_table(page, "replicas") == [["2", "", "2"], ["3", "", "1"]]
     own_shares = OwnShares()
     own_shares.life = 3

@@ -1,12 +1,16 @@
 """Now: the endpoint, who holds a seat and who waits, and what wants an admin's attention."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import htpy as h
 
 from bot.admin.components import (
+    TURNS_PATH,
+    build_url,
     cut,
     format_duration,
     live_part,
@@ -25,14 +29,18 @@ from bot.admin.replica_table import (
     describe_replicas,
     list_replicas,
 )
+from bot.admin.svg_chart import FAULT_MARK
+from bot.admin.tool_pages import build_tool_path
 from bot.db.people import people
 from bot.db.queues.current_work import CurrentWork, load_current_work
 from bot.db.shares import LiveReplica
+from bot.db.usage.call_filters import ANY_FAILURE
 from bot.domain import PEOPLE_PRIORITY, SUMMARIES_PRIORITY, TASKS_PRIORITY, WARMUP_PRIORITY
 from bot.llm.seats import Seats
-from bot.usage.figures import UNKNOWN
+from bot.usage.report import start_of_day
 
 MAX_NOTICE_CHARACTERS = 240
+_LANE = re.compile(r"-?[0-9]{1,18}(?::[0-9]{1,18})?", re.ASCII)
 _PRIORITY_NAMES = {
     PEOPLE_PRIORITY: "a person",
     TASKS_PRIORITY: "a task",
@@ -85,7 +93,9 @@ async def _load_body(request: PageRequest) -> h.Node:
     if request.dependencies.gateway is not None:
         live = await load_live_state(request.dependencies.gateway)
     async with request.read_briefly() as tx:  # every two seconds, as long as the screen is open
-        work = await load_current_work(tx, now=request.now)
+        work = await load_current_work(
+            tx, failed_since=start_of_day(request.now, request.zone), now=request.now
+        )
         names = await people.list_names(tx)
     return build_body(request, work, names, live)
 
@@ -129,7 +139,7 @@ def _list_seats(endpoint: str, limiter: Seats) -> list[SeatRow]:
 def build_body(
     request: PageRequest, work: CurrentWork, names: Mapping[int, str], live: LiveState | None
 ) -> h.Node:
-    """What the screen shows; without a gateway in this process (`live` None) no seats."""
+    """How it is, then what is not empty; without a gateway in this process (`live` None) no seats."""
     tables = [
         _build_running(request, work, names),
         _build_waiting(request, work, names),
@@ -140,46 +150,85 @@ def build_body(
     if live is None:
         replicas = list_replicas(work, request.now)
     else:
-        tables.insert(0, _build_seats(request, live, names))
+        if live.in_use or live.waiting:
+            tables.insert(0, _build_seats(request, live, names))
         replicas = describe_replicas(work, live.replicas, live.life)
     if replicas:
         tables.append(build_replica_table(replicas, request.now))
+    empty = ", ".join(table.nothing for table in tables if not table.rows)
     return [
+        _show_state(request, work, live),
         _show_figures(request, work, live),
-        (show_table(table, request, with_exports=False) for table in tables),
+        [show_table(table, request, with_exports=False) for table in tables if table.rows],
         _show_notices(work, request.zone),
+        show_nothing(f"Besides, {empty}.") if empty else None,
     ]
 
 
-def _show_figures(request: PageRequest, work: CurrentWork, live: LiveState | None) -> h.Element:
-    figures = []
+def _show_state(request: PageRequest, work: CurrentWork, live: LiveState | None) -> h.Element:
+    """One line: whether the model answers, since when, and the seats; else whether the gateway runs."""
     if live is None:
-        figures.append(
-            show_figure("Gateway", _describe_gateway(work, request.now), note="seats: only on its own page")
-        )
+        is_well = _is_running(work, request.now)
+        parts = [f"The gateway {_describe_gateway(work, request.now)}", "seats: only on its own page"]
     else:
-        figures.append(_show_endpoint(live, request.now))
-        figures.append(show_figure("Seats in use", f"{live.in_use} of {live.seat_count}"))
-        figures.append(show_figure("Calls waiting for a seat", str(live.waiting)))
-    figures += [
-        show_figure("Messages waiting", str(work.waiting_items)),
-        show_figure("Turns waiting for a person", str(work.parked)),
-        show_figure("Deliveries unknown", str(len(work.unknown)), note="of the last seven days"),
+        is_well = live.is_up or live.endpoint_since is None
+        parts = [_describe_endpoint(live, request.now), f"{live.in_use} of {live.seat_count} seats in use"]
+    if not work.failed:
+        parts.append("no turn failed today")
+    is_asked = live is not None and live.endpoint_since is None
+    mark, style = ("○" if is_asked else "●", "good") if is_well else (FAULT_MARK, "bad")
+    return h.p(".state", class_=style)[f"{mark} {' · '.join(parts)}"]
+
+
+def _show_figures(request: PageRequest, work: CurrentWork, live: LiveState | None) -> h.Node:
+    """What wants to be looked at, of what there is any; each leads to its rows."""
+    day = start_of_day(request.now, request.zone)
+    today = datetime.fromtimestamp(day, request.zone).date().isoformat()
+    failures = build_url(TURNS_PATH, {"from": today, "ending": ANY_FAILURE})
+    oldest = min((lane.since for lane in work.waiting), default=request.now)
+    expires_at = min((approval.expires_at for approval in work.approvals), default=request.now)
+    waiting = [] if live is None else [seat.since for seat in live.seats if seat.place.startswith("waits")]
+    longest = request.now - min((since for since in waiting if since is not None), default=request.now)
+    figures = (
+        ("Calls waiting for a seat", len(waiting), f"the longest {format_duration(longest)}", "#seats"),
+        (
+            "Messages waiting",
+            work.waiting_items,
+            f"the oldest {format_duration(request.now - oldest)}",
+            "#waiting",
+        ),
+        (
+            "Turns waiting for a person",
+            work.parked,
+            f"a question expires in {format_duration(expires_at - request.now)}" if work.approvals else None,
+            "#approvals",
+        ),
+        ("Deliveries unknown", len(work.unknown), "of the last seven days", "#unknown"),
+        (f"Failed today {FAULT_MARK}", work.failed, "turns", failures),
+    )
+    shown = [
+        show_figure(label, f"{count:,}", note=note, href=href)
+        for label, count, note, href in figures
+        if count
     ]
-    return show_figures(*figures)
+    return show_figures(*shown) if shown else None
 
 
-def _show_endpoint(live: LiveState, now: float) -> h.Element:
+def _describe_endpoint(live: LiveState, now: float) -> str:
     if live.endpoint_since is None:
-        return show_figure(cut(live.endpoint), UNKNOWN, note="is being asked")
+        return f"{cut(live.endpoint)} is being asked whether it answers"
     state = "answers" if live.is_up else "does not answer"
-    return show_figure(cut(live.endpoint), state, note=f"for {format_duration(now - live.endpoint_since)}")
+    return f"{cut(live.endpoint)} {state}, for {format_duration(now - live.endpoint_since)}"
+
+
+def _is_running(work: CurrentWork, now: float) -> bool:
+    return work.running_at is not None and now - work.running_at <= SIGN_OF_LIFE_SECONDS
 
 
 def _describe_gateway(work: CurrentWork, now: float) -> str:
     if work.seen_at is None:
         return "has never run"
-    if work.running_at is not None and now - work.running_at <= SIGN_OF_LIFE_SECONDS:
+    if _is_running(work, now):
         return "runs"
     return f"stopped {format_duration(now - work.seen_at)} ago"
 
@@ -196,7 +245,7 @@ def _build_seats(request: PageRequest, live: LiveState, names: Mapping[int, str]
         (
             Cell(seat.endpoint),
             Cell(seat.place),
-            Cell(name_lane(seat.lane, names)),
+            _lane_cell(seat.lane, names),
             Cell(seat.purpose),
             _duration_cell(seat.since, request.now),
         )
@@ -214,14 +263,14 @@ def _build_running(request: PageRequest, work: CurrentWork, names: Mapping[int, 
     )
     rows = tuple(
         (
-            Cell(name_person(item.sender, names)),
-            Cell(name_lane(item.lane, names)),
+            _person_cell(item.sender, names),
+            _lane_cell(item.lane, names),
             Cell("system job" if item.kind == "system" else item.kind),
             _duration_cell(item.since, request.now),
         )
         for item in work.running
     )
-    return DataTable("running", "At work", columns, rows, "Nothing is being done.")
+    return DataTable("running", "At work", columns, rows, "nothing is being done")
 
 
 def _build_waiting(request: PageRequest, work: CurrentWork, names: Mapping[int, str]) -> DataTable:
@@ -231,10 +280,10 @@ def _build_waiting(request: PageRequest, work: CurrentWork, names: Mapping[int, 
         TableColumn("seconds", "Oldest", is_number=True),
     )
     rows = tuple(
-        (Cell(name_lane(lane.lane, names)), Cell(lane.items), _duration_cell(lane.since, request.now))
+        (_lane_cell(lane.lane, names), Cell(lane.items), _duration_cell(lane.since, request.now))
         for lane in work.waiting
     )
-    return DataTable("waiting", "Waiting", columns, rows, "Nothing waits.")
+    return DataTable("waiting", "Waiting", columns, rows, "nothing waits")
 
 
 def _build_unknown(request: PageRequest, work: CurrentWork, names: Mapping[int, str]) -> DataTable:
@@ -245,14 +294,14 @@ def _build_unknown(request: PageRequest, work: CurrentWork, names: Mapping[int, 
     )
     rows = tuple(
         (
-            Cell(name_lane(delivery.lane, names)),
+            _lane_cell(delivery.lane, names),
             Cell(cut(delivery.reason or "")),
             _duration_cell(delivery.made_at, request.now),
         )
         for delivery in work.unknown
     )
     return DataTable(
-        "unknown", "Nobody knows whether these arrived", columns, rows, "Every message is accounted for."
+        "unknown", "Nobody knows whether these arrived", columns, rows, "every message is accounted for"
     )
 
 
@@ -266,15 +315,15 @@ def _build_approvals(request: PageRequest, work: CurrentWork, names: Mapping[int
     )
     rows = tuple(
         (
-            Cell(cut(approval.tool)),
-            Cell(name_person(approval.asker, names)),
+            Cell(cut(approval.tool), href=build_tool_path(approval.tool)),
+            _person_cell(approval.asker, names),
             Cell("an admin" if approval.who == "admins" else "they do"),
             _duration_cell(approval.asked_at, request.now),
             _duration_cell(request.now, approval.expires_at),
         )
         for approval in work.approvals
     )
-    return DataTable("approvals", "Approvals that wait", columns, rows, "No question is open.")
+    return DataTable("approvals", "Approvals that wait", columns, rows, "no question is open")
 
 
 def _build_jobs(request: PageRequest, work: CurrentWork) -> DataTable:
@@ -291,16 +340,27 @@ def _build_jobs(request: PageRequest, work: CurrentWork) -> DataTable:
         )
         for job in work.next_jobs
     )
-    return DataTable("jobs", "Due next", columns, rows, "No job is due.")
+    return DataTable("jobs", "Due next", columns, rows, "no job is due")
 
 
-def _show_notices(work: CurrentWork, zone: ZoneInfo) -> h.Element:
+def _show_notices(work: CurrentWork, zone: ZoneInfo) -> h.Node:
     items = (
         h.li[show_time(notice.told_at, zone), " ", cut(notice.text, MAX_NOTICE_CHARACTERS)]
         for notice in work.notices
     )
-    body = h.ul(".notices")[items] if work.notices else show_nothing("Nothing was reported.")
-    return show_section("Last notices to admins", body)
+    return bool(work.notices) and show_section("Last notices to admins", h.ul(".notices")[items])
+
+
+def _person_cell(person: int | None, names: Mapping[int, str]) -> Cell:
+    """A person, who leads to their turns."""
+    href = None if person is None else build_url(TURNS_PATH, {"user": person})
+    return Cell(name_person(person, names), href=href)
+
+
+def _lane_cell(key: str | None, names: Mapping[int, str]) -> Cell:
+    """A lane, which leads to its turns; one of the gateway itself has none."""
+    is_chat = key is not None and _LANE.fullmatch(key)
+    return Cell(name_lane(key, names), href=build_url(TURNS_PATH, {"chat": key}) if is_chat else None)
 
 
 def _duration_cell(begin: float | None, end: float) -> Cell:

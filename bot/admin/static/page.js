@@ -1,6 +1,6 @@
-// Stops what refreshes itself while the tab is not seen or a text of it is selected, keeps its tables
-// where they were scrolled to, and says how old it is while the gateway does not answer. Asks before
-// acts that say so, leaves empty filters out of addresses, and folds unused filters on a phone.
+// Stops what refreshes itself while the tab is not seen or a text of it is selected, keeps the
+// focus and where tables were scrolled to, and says how old it is while the gateway does not answer. Asks before
+// acts that say so, and leaves empty filters out of addresses.
 "use strict";
 
 function isRead(part) {
@@ -14,9 +14,12 @@ document.addEventListener("htmx:beforeRequest", (event) => {
 });
 
 let scrolled = [];
+let focused = null;
 
 document.addEventListener("htmx:beforeSwap", (event) => {
   if (!event.target.matches(".live")) return;
+  const active = document.activeElement;
+  focused = event.target.contains(active) && [active.closest(".wide")?.id, active.getAttribute("href")];
   scrolled = [...event.target.querySelectorAll(".wide")].map((table) => [table.id, table.scrollLeft]);
 });
 
@@ -46,6 +49,9 @@ document.addEventListener("htmx:afterSwap", (event) => {
   answeredAt = new Date();
   outage.remove();
   for (const [id, left] of scrolled) document.getElementById(id)?.scrollTo({ left });
+  if (!focused) return;
+  const links = (document.getElementById(focused[0]) ?? event.target).querySelectorAll("a");
+  [...links].find((link) => link.getAttribute("href") === focused[1])?.focus();
 });
 
 document.addEventListener("submit", (event) => {

@@ -5,8 +5,9 @@ from typing import Any
 
 from sqlalchemy import Column, Select, case, func, select, text
 
-from bot.db.tables import approvals, inbox, jobs, lives, notices, outbox, people, share_holds
+from bot.db.tables import approvals, inbox, jobs, lives, notices, outbox, people, share_holds, turns
 from bot.db.transaction import Transaction
+from bot.db.usage.ledger_columns import IS_FAILED_TURN
 from bot.domain import DAY_SECONDS, ItemKind
 
 MAX_ROWS = 12  # of each list
@@ -92,7 +93,7 @@ class ReplicaRow:
 
 @dataclass(frozen=True, slots=True)
 class CurrentWork:
-    """All of it, each list bounded; `parked`: turns that wait for a person.
+    """All of it, each list bounded; `parked`: turns that wait for a person. `failed`: turns since a moment.
 
     `seen_at`: the last sign of life of a gateway (None: none ever ran). `running_at`: of one that has not
     ended in order. `replicas`: empty for a gateway that is alone on its database.
@@ -105,14 +106,15 @@ class CurrentWork:
     waiting: tuple[WaitingLane, ...]
     waiting_items: int
     parked: int
+    failed: int
     unknown: tuple[UnknownSend, ...]
     approvals: tuple[OpenApproval, ...]
     notices: tuple[LastNotice, ...]
     next_jobs: tuple[NextJob, ...]
 
 
-async def load_current_work(tx: Transaction, *, now: float) -> CurrentWork:
-    """What runs and waits now."""
+async def load_current_work(tx: Transaction, *, failed_since: float, now: float) -> CurrentWork:
+    """What runs and waits now, and how many turns failed that came since a moment."""
     signs_of_life = select(
         func.max(lives.c.seen_at), func.max(case((lives.c.ended_at.is_(None), lives.c.seen_at)))
     )
@@ -126,6 +128,7 @@ async def load_current_work(tx: Transaction, *, now: float) -> CurrentWork:
         .group_by(_item.lane)
         .order_by(func.min(_item.received_at))
     )
+    failed = select(func.count()).where(turns.c.received_at >= failed_since, IS_FAILED_TURN)
     return CurrentWork(
         seen_at=seen_at,
         running_at=running_at,
@@ -134,6 +137,7 @@ async def load_current_work(tx: Transaction, *, now: float) -> CurrentWork:
         waiting=tuple(WaitingLane(*row) for row in await _load(tx, waiting)),
         waiting_items=by_state.get("new", 0),
         parked=by_state.get("parked", 0),
+        failed=int((await tx.execute(failed)).scalar_one()),
         unknown=tuple(UnknownSend(*row) for row in await _load(tx, _select_unknown(now))),
         approvals=tuple(OpenApproval(*row) for row in await _load(tx, _SELECT_APPROVALS)),
         notices=tuple(LastNotice(*row) for row in await _load(tx, _SELECT_NOTICES)),
