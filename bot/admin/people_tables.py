@@ -11,7 +11,7 @@ from bot.admin.access_acts import (
     list_person_acts,
 )
 from bot.admin.components import TURNS_PATH, build_url, cut
-from bot.admin.data_table import Cell, DataTable, TableColumn, sort_table
+from bot.admin.data_table import Cell, DataTable, TableColumn, build_moment_cell, sort_table
 from bot.admin.names import name_person
 from bot.admin.page_request import PageRequest
 from bot.db.people import people
@@ -21,24 +21,22 @@ from bot.db.people.people import Invite, Stranger
 from bot.db.people.roster import ReviewedPerson
 from bot.db.usage.usage_sums import CallSums
 from bot.usage.figures import EMPTY_CELL, UNKNOWN, get_known
-from bot.usage.report import format_local
 
 _ACTS_COLUMN = TableColumn("acts", "Change", is_exported=False)
 _PERSON_COLUMNS = (
     TableColumn("person", "Person", can_sort=True),
-    _ACTS_COLUMN,
-    TableColumn("number", "Number"),
-    TableColumn("role", "Role", can_sort=True),
-    TableColumn("last_asked", "Last asked", can_sort=True),
-    TableColumn("let_in_by", "Let in by"),
     TableColumn("turns", "Turns", is_number=True, can_sort=True),
     TableColumn("canvases", "Canvases", is_number=True, can_sort=True),
     TableColumn("unknown_calls", "Uncounted calls", is_number=True, can_sort=True),
     TableColumn("limit", "Limit a day", is_number=True),
+    TableColumn("last_asked", "Last asked", can_sort=True, style="moment"),
+    TableColumn("role", "Role", can_sort=True),
+    TableColumn("let_in_by", "Let in by"),
+    TableColumn("number", "Number"),
+    _ACTS_COLUMN,
 )
 _GROUP_COLUMNS = (
     TableColumn("group", "Group"),
-    _ACTS_COLUMN,
     TableColumn("number", "Number"),
     TableColumn("state", "State"),
     TableColumn("let_in_by", "Let in by"),
@@ -47,13 +45,14 @@ _GROUP_COLUMNS = (
     TableColumn("canvases", "Canvases", is_number=True),
     TableColumn("unknown_calls", "Uncounted calls", is_number=True),
     TableColumn("limit", "Limit a day", is_number=True),
+    _ACTS_COLUMN,
 )
 _STRANGER_COLUMNS = (
     TableColumn("person", "Person"),
-    _ACTS_COLUMN,
     TableColumn("number", "Number"),
     TableColumn("code", "Code"),
     TableColumn("asked", "Asked"),
+    _ACTS_COLUMN,
 )
 _STATES = {"asked": "waits to be let in", "in": "in", "left": "left"}
 _SIGHTS = {True: "every message", False: "commands and replies", None: UNKNOWN}
@@ -75,8 +74,14 @@ class Roster:
 
 
 def build_people_table(request: PageRequest, roster: Roster) -> DataTable:
-    rows = tuple(_build_person(request, person, roster) for person in roster.people)
-    table = DataTable("people", "People", _PERSON_COLUMNS, rows, "Nobody has been let in.")
+    search = request.query.get("search", "").casefold()
+    rows = tuple(
+        _build_person(request, person, roster)
+        for person in roster.people
+        if search in f"{person.name} {person.id}".casefold()
+    )
+    nothing = "Nobody is called so." if search else "Nobody has been let in."
+    table = DataTable("people", "People", _PERSON_COLUMNS, rows, nothing)
     return sort_table(table, request.query.get("sort"))
 
 
@@ -85,15 +90,15 @@ def _build_person(request: PageRequest, person: ReviewedPerson, roster: Roster) 
     href = _build_turns_url(request, "user", person.id)
     return (
         Cell(cut(person.name), href=href),
-        _show_person_acts(request, person),
-        Cell(person.id, str(person.id)),
-        Cell(_describe_role(request, person)),
-        _show_moment(request, person.last_turn_at),
-        Cell(name_inviter(person.let_in_by, roster.names)),
         Cell(roster.turns.get(person.id, 0), href=href),
         _show_canvases(calls, href),
         Cell(0 if calls is None else calls.costing - calls.canvases_known, href=href),
         _show_limit(request, person, roster.rules),
+        _show_moment(request, person.last_turn_at),
+        Cell(_describe_role(request, person)),
+        Cell(name_inviter(person.let_in_by, roster.names)),
+        Cell(person.id, str(person.id)),
+        _show_person_acts(request, person),
     )
 
 
@@ -117,7 +122,7 @@ def _describe_role(request: PageRequest, person: ReviewedPerson) -> str:
 def _show_moment(request: PageRequest, moment: float | None) -> Cell:
     if moment is None:
         return Cell("", EMPTY_CELL)
-    return Cell(format_local(moment, str(request.zone)))
+    return build_moment_cell(moment, request)
 
 
 def name_inviter(person: int | None, names: Mapping[int, str]) -> str:
@@ -163,7 +168,6 @@ def _build_group(request: PageRequest, group: Group, roster: Roster) -> tuple[Ce
     rule = roster.rules.get(group.chat)
     return (
         Cell(cut(group.title), href=href),
-        build_act_cell(request, GROUPS_PATH, group.chat, group.title, list_group_acts(group.state)),
         Cell(group.number, str(group.number)),
         Cell(_STATES[group.state] if group.can_send else f"{_STATES[group.state]}, muted"),
         Cell(name_inviter(group.let_in_by, roster.names)),
@@ -172,6 +176,7 @@ def _build_group(request: PageRequest, group: Group, roster: Roster) -> tuple[Ce
         Cell(used.canvases, href=href),
         Cell(used.unknown_calls, href=href),
         _format_limit(None if rule is None else rule.canvases),
+        build_act_cell(request, GROUPS_PATH, group.chat, group.title, list_group_acts(group.state)),
     )
 
 
@@ -180,10 +185,10 @@ def build_strangers_table(request: PageRequest, roster: Roster) -> DataTable:
     rows = tuple(
         (
             Cell(cut(stranger.name)),
-            build_act_cell(request, PEOPLE_PATH, stranger.id, stranger.name, acts),
             Cell(stranger.id, str(stranger.id)),
             Cell(stranger.code if stranger.expires_at > request.now else "expired"),
             _show_moment(request, stranger.asked_at),
+            build_act_cell(request, PEOPLE_PATH, stranger.id, stranger.name, acts),
         )
         for stranger in roster.strangers
     )

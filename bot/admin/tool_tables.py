@@ -14,7 +14,7 @@ from bot.db.usage.usage_sums import Scope
 from bot.tool_registry import formatting
 from bot.tool_registry.tool_info import ToolInfo
 from bot.translations.translator import ENGLISH
-from bot.usage.figures import format_at_least
+from bot.usage.figures import EMPTY_CELL, format_at_least
 from bot.usage.queries import load_tool_report
 from bot.usage.report import ReportGroup, ToolUsage
 
@@ -76,7 +76,7 @@ def build_tool_table(
     rows = [
         (
             Cell(info.name, spell_out(info.name), build_tool_path(info.name)),
-            Cell(formatting.format_state(ENGLISH, info)),
+            Cell(formatting.format_state(ENGLISH, info), style="" if info.state in {"on", "off"} else "bad"),
             _show_source_name(info),
             Cell(formatting.format_grantees(ENGLISH, info, lambda number: name_person(number, names))),
             Cell(formatting.format_effective_rule(ENGLISH, info)),
@@ -108,13 +108,15 @@ def _show_source_name(info: ToolInfo) -> Cell:
 
 def _show_use(name: str, use: ToolUse, query: Mapping[str, str]) -> tuple[Cell, ...]:
     """The figures of a tool, which lead to the turns that called it."""
-    seconds = Cell(use.p95, None if use.p95 is None else format_duration(use.p95))
+    seconds = Cell(use.p95, EMPTY_CELL if use.p95 is None else format_duration(use.p95))
     tools = use.tools
     if not tools.calls:
-        return Cell(0), Cell(0), Cell(0), Cell(0), Cell("", "")
+        nothing = Cell(0, EMPTY_CELL)
+        return Cell(0), nothing, nothing, nothing, Cell("", EMPTY_CELL)
+    share = f"{tools.failed:,} ({tools.failed / tools.calls:.0%})" if tools.failed else "0"
     return (
         Cell(tools.calls, href=build_turns_url(name, query)),
-        Cell(tools.failed, href=build_turns_url(name, query, outcome="failure")),
+        Cell(tools.failed, share, href=build_turns_url(name, query, outcome="failure")),
         Cell(tools.refused, href=build_turns_url(name, query, outcome="refused")),
         replace(use.malformed, href=build_turns_url(name, query, outcome="refused:arguments")),
         seconds,

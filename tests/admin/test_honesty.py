@@ -146,8 +146,8 @@ async def test_what_is_stored_is_shown_and_no_secret_is(
         "system_prompt": f"Say {SECRETS['model_api_key']}.",
     }
     async with open_admin_page(database, database_url, **settings) as page:
-        text = await page.get_text("/admin/honesty")
-        exported = await page.get_text("/admin/honesty?export=json&table=settings")
+        text = await page.get_text("/admin/honesty") + await page.get_text("/admin/honesty/settings")
+        exported = await page.get_text("/admin/honesty/settings?export=json")
         for secret in SECRETS.values():
             assert secret not in text
             assert secret not in exported

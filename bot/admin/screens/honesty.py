@@ -1,5 +1,6 @@
 """Honesty: what can be checked of our figures, and the record of changes, backups and settings."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import htpy as h
@@ -12,7 +13,7 @@ from bot.admin.components import (
     show_figures,
     show_section,
 )
-from bot.admin.data_table import DataTable, export_table, pick_table, show_table
+from bot.admin.data_table import Cell, DataTable, export_table, pick_table, show_exports, show_table
 from bot.admin.filter_form import show_periods
 from bot.admin.filters import parse_filters
 from bot.admin.keyset_pages import PAGE_ROWS, Cursor, KeysetPage, parse_cursor, show_pager
@@ -51,6 +52,7 @@ NEWEST_ROWS = 10  # of a list that has a page of its own
 MAX_FILTER_CHARACTERS = 200
 READINGS_PATH = f"{ADMIN_PATH}/honesty/readings"
 CHANGES_PATH = f"{ADMIN_PATH}/honesty/changes"
+SETTINGS_PATH = f"{ADMIN_PATH}/honesty/settings"
 _PERIOD_NAMES = ("period", "from", "to")
 
 
@@ -73,8 +75,7 @@ async def show_honesty(request: PageRequest) -> Content:
         unknown, lambda count, why: _keep_period(request, TURNS_PATH, unknown=count, why=why)
     )
     backups_table = build_backups(backups, request.zone, request.now)
-    settings_table = build_settings_table(settings)
-    tables = [readings_table, unknown_table, changes_table, backups_table, settings_table]
+    tables = [readings_table, unknown_table, changes_table, backups_table]
     if isinstance(bench, StoredBench):
         tables.append(build_bench_table(bench))
     if request.export:
@@ -82,16 +83,46 @@ async def show_honesty(request: PageRequest) -> Content:
     body = [
         show_periods(request, filters.period.name),
         _show_figures(request, server, sum(usage.calls for usage in unknown), backups),
-        show_table(readings_table, request),
+        show_table(readings_table, request, with_exports=False),
         _link_to_all(request, READINGS_PATH, "All readings of this time"),
-        show_table(unknown_table, request),
-        show_table(changes_table, request),
+        show_table(unknown_table, request, with_exports=False),
+        show_table(changes_table, request, with_exports=False),
         _link_to_all(request, CHANGES_PATH, "All changes of this time"),
-        show_table(backups_table, request),
+        show_table(backups_table, request, with_exports=False),
         _show_bench(request, bench),
-        _show_settings(request, settings_table),
+        show_exports(request, tables),
+        h.p[h.a(href=SETTINGS_PATH)["Settings in force"]],
     ]
     return ScreenPage("Honesty", body)
+
+
+async def show_settings(request: PageRequest) -> Content:
+    """The settings in force: those that are set, then the defaults, folded."""
+    table = build_settings_table(request.dependencies.settings)
+    if request.export:
+        return export_table(table, request.export)
+    chosen, defaults = (
+        replace(table, name=source, title=title, rows=_pick_settings(table, source), nothing="None is set.")
+        for source, title in (("set", "Set"), ("default", "Defaults"))
+    )
+    note = None
+    if request.dependencies.gateway is None:
+        note = h.p["These are the settings of this command. Those of a running gateway may differ."]
+    body = [
+        note,
+        show_table(chosen, request, with_exports=False),
+        h.details[
+            h.summary[f"{len(defaults.rows)} have their defaults"],
+            show_table(defaults, request, with_exports=False),
+        ],
+        show_exports(request, [table]),
+    ]
+    return ScreenPage("Settings in force", body)
+
+
+def _pick_settings(table: DataTable, source: str) -> tuple[tuple[Cell, ...], ...]:
+    """The rows of what was set, or has its default."""
+    return tuple(row for row in table.rows if row[-1].value == source)
 
 
 async def show_readings(request: PageRequest) -> Content:
@@ -227,19 +258,12 @@ def _link_to_all(request: PageRequest, path: str, text: str) -> h.Element:
 def _show_bench(request: PageRequest, bench: StoredBench | str) -> h.Node:
     if isinstance(bench, str):
         return show_section("Measured directly and through the gateway", h.p(".nothing")[bench])
-    return [show_table(build_bench_table(bench), request), show_conditions(bench)]
-
-
-def _show_settings(request: PageRequest, table: DataTable) -> h.Node:
-    note = None
-    if request.dependencies.gateway is None:
-        note = h.p["These are the settings of this command. Those of a running gateway may differ."]
-    return [show_table(table, request), note]
+    return [show_table(build_bench_table(bench), request, with_exports=False), show_conditions(bench)]
 
 
 SCREEN = Screen(
     "honesty",
     "Honesty",
     8,
-    {"": show_honesty, "/readings": show_readings, "/changes": show_changes},
+    {"": show_honesty, "/readings": show_readings, "/changes": show_changes, "/settings": show_settings},
 )

@@ -15,7 +15,7 @@ from bot.admin.components import (
     show_nothing,
     show_section,
 )
-from bot.admin.data_table import export_table, show_table
+from bot.admin.data_table import export_table, show_tables
 from bot.admin.filter_form import show_periods
 from bot.admin.filters import parse_period
 from bot.admin.page_request import Content, PageRequest, Screen, ScreenPage
@@ -36,6 +36,7 @@ from bot.db.usage.usage_sums import Scope
 from bot.usage.report import format_local
 
 DEFAULT_PERIOD = "30d"
+_KEPT_NAMES = ("period", "from", "to", "sort")
 _INVITED = {"member": "a member", "admin": "an admin"}
 
 _FIGURES_NOTE = (
@@ -62,14 +63,18 @@ async def show_people(request: PageRequest) -> Content:
     if request.export:
         table = next((table for table in tables if table.name == request.query.get("table")), tables[0])
         return export_table(table, request.export)
+    waiting_rows = "#waiting" if roster.strangers else None
+    blocked = sum(person.role == "blocked" for person in roster.people)
     body = [
-        show_periods(request, period.name),
+        h.div(".choices")[show_periods(request, period.name), _show_search(request)],
         show_figures(
-            show_figure("People", str(sum(person.role != "blocked" for person in roster.people))),
+            show_figure(
+                "People", str(len(roster.people) - blocked), note=blocked and f"and {blocked} blocked"
+            ),
             show_figure("Groups", str(sum(group.state == "in" for group in roster.groups))),
-            show_figure("Wait to be let in", str(len(roster.strangers))),
+            show_figure("Wait to be let in", str(len(roster.strangers)), href=waiting_rows),
         ),
-        (show_table(table, request) for table in tables),
+        show_tables(request, tables),
         h.p(".hint")[_FIGURES_NOTE],
         _show_forms(request, roster),
     ]
@@ -94,6 +99,17 @@ async def _load_roster(request: PageRequest, scope: Scope) -> Roster:
             await people.list_names(tx),
             await people.list_open_invites(tx, now=request.now),
         )
+
+
+def _show_search(request: PageRequest) -> h.Element:
+    """A search among people by a part of the name or the number."""
+    kept = ((name, request.query[name]) for name in _KEPT_NAMES if request.query.get(name))
+    text = request.query.get("search", "")
+    return h.form(".search", method="get", action=request.path, role="search")[
+        (h.input(type="hidden", name=name, value=value) for name, value in kept),
+        h.input(type="search", name="search", value=text, aria_label="Name or number"),
+        h.button["Search"],
+    ]
 
 
 def _list_configured(request: PageRequest, stored: Sequence[ReviewedPerson]) -> list[ReviewedPerson]:

@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 
 import htpy as h
 
-from bot.admin.components import format_duration, show_figure, show_figures
-from bot.admin.data_table import export_table, show_table, sort_table
+from bot.admin.components import change_query, format_duration, show_figure, show_figures
+from bot.admin.data_table import export_table, show_table, show_tables, sort_table
 from bot.admin.filter_form import show_periods
 from bot.admin.filters import DEFAULT_PERIOD, parse_period
 from bot.admin.page_request import Content, PageRequest, Screen, ScreenPage
 from bot.admin.tool_acts import TOOL_ACTS
 from bot.admin.tool_pages import (
+    build_tool_path,
     show_commands,
     show_definition,
     show_facts,
@@ -43,6 +44,7 @@ from bot.usage.figures import EMPTY_CELL
 from bot.usage.refusals import describe_refusal, sort_refusals
 
 WAITING_STATES = frozenset({"new", "changed", "flagged"})
+_TROUBLED_STATES = frozenset({"in trouble", "gone"})
 _FIGURES_NOTE = (
     "Failed counts all that ended otherwise than well. Not run are those of them that never began: arguments "
     "that did not fit, a repeat, a tool that was not there, or a person who said no. ≥ means at least: of "
@@ -64,17 +66,19 @@ async def show_list(request: PageRequest) -> Content:
         is_sources = request.query.get("table") == source_table.name
         shown = source_table if is_sources else sort_table(table, request.query.get("sort"))
         return export_table(shown, request.export)
-    waiting = sum(info.state in WAITING_STATES for info in infos)
+    waiting = [info.name for info in infos if info.state in WAITING_STATES]
+    first_waiting = build_tool_path(waiting[0]) if waiting else None
+    troubled = sum(info.state in _TROUBLED_STATES for info in infos)
+    by_state = change_query(request, sort="state") if troubled else None
     body = [
         show_periods(request, period.name),
         show_figures(
             show_figure("On", str(sum(info.state == "on" for info in infos)), note=f"of {len(infos)} tools"),
-            show_figure("Wait to be accepted", str(waiting)),
-            show_figure("In trouble", str(sum(info.state in {"in trouble", "gone"} for info in infos))),
+            show_figure("Wait to be accepted", str(len(waiting)), href=first_waiting),
+            show_figure("In trouble", str(troubled), href=by_state),
         ),
-        show_table(sort_table(table, request.query.get("sort")), request),
+        show_tables(request, (sort_table(table, request.query.get("sort")), source_table)),
         h.p(".hint")[_FIGURES_NOTE],
-        show_table(source_table, request),
         show_commands(),
     ]
     return ScreenPage("Tools", body)
