@@ -286,9 +286,14 @@ def _show_reload(request: Request) -> h.Element:
 
 
 def _show_way_back(request: Request) -> h.Node:
-    """From an error page: to the form that was refused, or to the page without filters."""
+    """From an error page: to the form that was refused, to the page without filters, or to another one."""
     if request.method == "GET":
-        return request.url.query and h.p[h.a(href=quote(request.url.path))["Open this page without filters"]]
+        path = request.url.path
+        if request.url.query:
+            return h.p[h.a(href=quote(path))["Open this page without filters"]]
+        if path.startswith(f"{ADMIN_PATH}/turn/"):
+            return h.p[h.a(href=f"{ADMIN_PATH}/turns")["All turns"]]
+        return h.p[h.a(href=f"{ADMIN_PATH}/")["To the first page"]]
     form_page = urlsplit(request.headers.get("referer", ""))
     if not form_page.path.startswith(f"{ADMIN_PATH}/"):
         return None

@@ -62,7 +62,7 @@ class PageFrame:
 
     def show_bare(self, title: str, *children: h.Node) -> str:
         """A page for somebody who is not logged in."""
-        body = h.body(".bare")[h.main("#content")[h.h1[title], children]]
+        body = h.body(".bare")[h.main("#content")[h.p(".brand")["Canvasgram"], h.h1[title], children]]
         return str(self._show_document(ScreenPage(title, None), body))
 
     def _show_document(self, page: ScreenPage, body: h.Element) -> h.Element:
