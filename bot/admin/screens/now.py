@@ -15,7 +15,6 @@ from bot.admin.components import (
     format_duration,
     live_part,
     show_figure,
-    show_figures,
     show_nothing,
     show_section,
     show_time,
@@ -177,7 +176,7 @@ def _show_state(request: PageRequest, work: CurrentWork, live: LiveState | None)
         parts.append("no turn failed today")
     is_asked = live is not None and live.endpoint_since is None
     mark, style = ("○" if is_asked else "●", "good") if is_well else (FAULT_MARK, "bad")
-    return h.p(".state", class_=style)[f"{mark} {' · '.join(parts)}"]
+    return h.p(f".state.{style}")[f"{mark} {' · '.join(parts)}"]
 
 
 def _show_figures(request: PageRequest, work: CurrentWork, live: LiveState | None) -> h.Node:
@@ -211,7 +210,7 @@ def _show_figures(request: PageRequest, work: CurrentWork, live: LiveState | Non
         for label, count, note, href in figures
         if count
     ]
-    return show_figures(*shown) if shown else None
+    return bool(shown) and h.dl(".figures.urgent")[shown]
 
 
 def _describe_endpoint(live: LiveState, now: float) -> str:

@@ -68,9 +68,7 @@ async def show_people(request: PageRequest) -> Content:
     body = [
         h.div(".choices")[show_periods(request, period.name), _show_search(request)],
         show_figures(
-            show_figure(
-                "People", str(len(roster.people) - blocked), note=blocked and f"and {blocked} blocked"
-            ),
+            show_figure("People", str(len(roster.people) - blocked), note=f"besides {blocked} blocked"),
             show_figure("Groups", str(sum(group.state == "in" for group in roster.groups))),
             show_figure("Wait to be let in", str(len(roster.strangers)), href=waiting_rows),
         ),
