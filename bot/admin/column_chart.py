@@ -8,6 +8,7 @@ from itertools import accumulate
 import htpy as h
 
 from bot.admin.svg_chart import WIDTH, BarKind, draw_piece, draw_plot, write_text
+from bot.usage.chart_image import list_ticks
 
 _HEIGHT = 170
 _TOP = 24  # space for the marks of the highest columns
@@ -15,7 +16,6 @@ _BOTTOM = _HEIGHT - 24
 _COLUMN_SHARE = 0.7
 _MAX_COLUMN_WIDTH = 60.0
 _MAX_LABELS = 12
-_MAX_TICKS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Column:
 
 def draw_columns(label: str, columns: Sequence[Column]) -> h.Element:
     """The chart, with whole numbers on the left."""
-    ticks = list_ticks(max(column.height for column in columns))
+    ticks = list_ticks(max(column.height for column in columns), are_whole=True)
     highest = ticks[-1]
     shapes = (
         _draw_lines(ticks),
@@ -50,16 +50,10 @@ def draw_columns(label: str, columns: Sequence[Column]) -> h.Element:
         if column.mark
     ]
     labels = [
-        h.text(".tick.end", x="56", y=f"{_place_value(tick, highest) + 4:.1f}")[f"{tick:,}"] for tick in ticks
+        h.text(".tick.end", x="56", y=f"{_place_value(tick, highest) + 4:.1f}")[f"{tick:,.0f}"]
+        for tick in ticks
     ]
     return draw_plot(".columns", label, _HEIGHT, shapes, (marks, _write_labels(columns)), labels)
-
-
-def list_ticks(highest: float) -> list[int]:
-    """At most six numbers from 0 to `highest` or beyond, in steps of 1, 2 or 5 times a power of ten."""
-    power = 10 ** max(0, math.floor(math.log10(max(highest, 1) / _MAX_TICKS)))
-    step = next(step for step in (power, 2 * power, 5 * power, 10 * power) if highest <= step * _MAX_TICKS)
-    return [step * number for number in range(max(1, math.ceil(highest / step)) + 1)]
 
 
 def _place_columns(columns: Sequence[Column]) -> list[tuple[Column, float, float]]:
@@ -69,12 +63,12 @@ def _place_columns(columns: Sequence[Column]) -> list[tuple[Column, float, float
     return [(column, (number + 0.5) * slot, width) for number, column in enumerate(columns)]
 
 
-def _place_value(value: float, highest: int) -> float:
+def _place_value(value: float, highest: float) -> float:
     """The height of a value, in pixels from the top."""
     return _BOTTOM - value / highest * (_BOTTOM - _TOP)
 
 
-def _draw_column(column: Column, middle: float, width: float, highest: int) -> Iterator[h.Element]:
+def _draw_column(column: Column, middle: float, width: float, highest: float) -> Iterator[h.Element]:
     ends = accumulate(value for _, value in column.pieces)
     for (kind, value), end in zip(column.pieces, ends, strict=True):
         top = _place_value(end, highest)
@@ -82,7 +76,7 @@ def _draw_column(column: Column, middle: float, width: float, highest: int) -> I
         yield draw_piece(kind, middle - width / 2, top, width, height)[h.title[column.title]]
 
 
-def _draw_lines(ticks: Sequence[int]) -> h.Element:
+def _draw_lines(ticks: Sequence[float]) -> h.Element:
     lines = " ".join(f"M0 {_place_value(tick, ticks[-1]):.1f}H{WIDTH}" for tick in ticks)
     return h.path(".grid", d=lines)
 

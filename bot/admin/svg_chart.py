@@ -4,7 +4,7 @@ A chart is as wide as its place: shapes are stretched over the plot, texts keep 
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,7 +21,6 @@ _BAR_HEIGHT = 14
 _MIN_BAR_WIDTH = 2.0  # what took no time is still seen
 _LETTER_WIDTH = 6.5  # pixels, of a text on a bar
 _MAX_TICKS = 8
-_MARK_WIDTH = 14
 _STEPS = (
     0.01,
     0.02,
@@ -106,8 +105,9 @@ def draw_chart(
     top = height_above + 4
     bottom = top + len(rows) * ROW_HEIGHT
     labels = (h.text(x="0", y=str(top + number * ROW_HEIGHT + 14))[text] for number, text in enumerate(rows))
-    shapes = (_draw_grid(axis, bottom), above, (_draw_bar(bar, axis, top) for bar in bars))
-    texts = (_draw_ticks(axis, bottom + 14), (_draw_text(bar, axis, top) for bar in bars))
+    drawn = [_draw_bar(bar, axis, top) for bar in bars]
+    shapes = (_draw_grid(axis, bottom), above, [shape for shape, _ in drawn])
+    texts = (_draw_ticks(axis, bottom + 14), [text for _, text in drawn])
     return draw_plot(".timeline", label, bottom + 20, shapes, texts, labels)
 
 
@@ -144,41 +144,27 @@ def _draw_ticks(axis: Axis, y: int) -> Iterator[h.Element]:
         yield write_text(f".tick{anchor}{rank}", place, y, text)
 
 
-def _draw_bar(bar: Bar, axis: Axis, top: int) -> h.Element:
-    y = _find_top(bar, top)
+def _draw_bar(bar: Bar, axis: Axis, top: int) -> tuple[h.Element, h.Node]:
+    """The shape of a bar, and the text on it."""
+    y = top + bar.row * ROW_HEIGHT + 3
     if bar.moments:
         lines = " ".join(f"M{axis.place(moment):.1f} {y}v{_BAR_HEIGHT}" for moment in bar.moments)
-        return h.path(".moments", d=lines)[h.title[bar.title]]
+        return h.path(".moments", d=lines)[h.title[bar.title]], None
     x = axis.place(bar.begin)
-    shape = draw_piece(bar.kind, x, y, _measure_width(bar, axis), _BAR_HEIGHT)[h.title[bar.title]]
-    if bar.href is None:
-        return shape
-    return h.a(href=bar.href, aria_label=bar.title)[shape]
+    width = max(_MIN_BAR_WIDTH, axis.place(bar.end) - x)
+    shape = draw_piece(bar.kind, x, y, width, _BAR_HEIGHT)[h.title[bar.title]]
+    if bar.href is not None:
+        shape = h.a(href=bar.href, aria_label=bar.title)[shape]
+    return shape, _write_on_bar(bar, x, y + _BAR_HEIGHT - 3, width)
 
 
-def _find_top(bar: Bar, top: int) -> int:
-    return top + bar.row * ROW_HEIGHT + 3
-
-
-def _measure_width(bar: Bar, axis: Axis) -> float:
-    return max(_MIN_BAR_WIDTH, axis.place(bar.end) - axis.place(bar.begin))
-
-
-def _draw_text(bar: Bar, axis: Axis, top: int) -> h.Node:
-    """What stands on a bar: its text, and the cross of a fault, which stands behind one that is short."""
-    if bar.moments:
-        return None
-    x = axis.place(bar.begin)
-    y = _find_top(bar, top) + _BAR_HEIGHT - 3
-    width = _measure_width(bar, axis)
-    texts: Sequence[str] = bar.texts
-    if bar.kind == "fault":
-        texts = [*(f"{FAULT_MARK} {text}" for text in bar.texts), FAULT_MARK]
-        if width < _MARK_WIDTH:
-            return write_text(".mark", x + width + 2, y, FAULT_MARK)
-    if bar.kind == "wait":
-        return None  # a hatch bears no text
+def _write_on_bar(bar: Bar, x: float, y: int, width: float) -> h.Node:
+    """The first text that fits, behind the cross of a fault, which stands behind a bar that is short."""
+    mark = f"{FAULT_MARK} " if bar.kind == "fault" else ""
+    texts = (f"{mark}{text}" for text in (*bar.texts, ""))
     fitting = next((text for text in texts if len(text) * _LETTER_WIDTH + 8 <= width), None)
+    if fitting is None:
+        return mark and write_text(".mark", x + width + 2, y, mark)
     return fitting and write_text(f".inside.on-{bar.kind}", x + 4, y, fitting)
 
 
@@ -198,3 +184,12 @@ def draw_hatch() -> h.Element:
 def show_swatch(kind: BarKind) -> h.Element:
     """The colour of a bar, before its name in a text."""
     return h.span(f".swatch.{kind}", aria_hidden="true")
+
+
+def show_legend(
+    names: Iterable[tuple[BarKind, str]], used: Iterable[BarKind], note: h.Node = None
+) -> h.Element:
+    """What the colours mean that are used, and a note."""
+    shown = set(used)
+    items = ((h.span(".nowrap")[show_swatch(kind), text], " ") for kind, text in names if kind in shown)
+    return h.p(".legend")[items, note]

@@ -6,9 +6,9 @@ from itertools import groupby
 import htpy as h
 
 from bot.admin.components import format_duration
-from bot.admin.svg_chart import FAULT_MARK, draw_piece, show_swatch
+from bot.admin.svg_chart import FAULT_MARK, draw_piece, show_legend
 from bot.usage.intervals import INTERVAL_ORDER, IntervalKind, column_name
-from bot.usage.palette import TIME_KIND_NAMES, TIME_KINDS, TimeKind
+from bot.usage.palette import TIME_KIND_NAMES, TIME_KINDS
 
 _WIDTH = 84
 _HEIGHT = 12
@@ -64,12 +64,8 @@ def describe_seconds(seconds: Mapping[str, float]) -> str:
 
 def show_bar_legend(turns: Iterable[Mapping[str, float]], scale: float) -> h.Node:
     """What the colours of bars mean, of those that occur, and how long the longest bar is."""
-    used: set[TimeKind] = {TIME_KINDS[interval] for turn in turns if turn for interval in _list_known(turn)}
-    if not used:
+    known = [turn for turn in turns if turn]
+    if not known:
         return None
-    names = (
-        (h.span(".nowrap")[show_swatch(kind), TIME_KIND_NAMES[kind]], " ")
-        for kind in TIME_KIND_NAMES
-        if kind in used
-    )
-    return h.p(".legend")[names, f"A full bar is {format_duration(scale)}; › is longer."]
+    used = (TIME_KINDS[interval] for turn in known for interval in _list_known(turn))
+    return show_legend(TIME_KIND_NAMES.items(), used, f"A full bar is {format_duration(scale)}; › is longer.")

@@ -1,13 +1,22 @@
 """A turn as charts: its exclusive intervals, which add up to the whole, and what happened when. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import htpy as h
 
 from bot.admin.components import cut, format_duration
-from bot.admin.svg_chart import FAULT_MARK, Axis, Bar, BarKind, choose_step, draw_chart, show_swatch
+from bot.admin.svg_chart import (
+    FAULT_MARK,
+    Axis,
+    Bar,
+    BarKind,
+    choose_step,
+    draw_chart,
+    show_legend,
+    show_swatch,
+)
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
 from bot.domain import MAX_BLOCK_TIMES
 from bot.usage.figures import UNKNOWN, format_seconds
@@ -22,6 +31,9 @@ MAX_NAMED = 4  # kinds of time that a turn's heading has
 MIN_NAMED_SHARE = 0.05
 INTERVAL_KINDS: Mapping[str, TimeKind] = {column_name(kind): time for kind, time in TIME_KINDS.items()}
 _ROUNDING_SECONDS = 0.0005
+_BLOCKS_NOTE = (
+    f"Lines are blocks, of each call the first {MAX_BLOCK_TIMES}; of older calls only the last is known."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +117,12 @@ def show_timeline(turn: TurnSteps, now: float) -> h.Node:
         rows.append("delivery")
         bars += [_move(bar, len(rows) - 1) for bar in _list_part_bars(turn, end)]
     axis = _build_axis(turn.received_at, end)
-    return note, draw_chart("What happened when", rows, bars, axis), _show_legend(bars)
+    legend = show_legend(
+        _LEGEND.items(),
+        (bar.kind for bar in bars if not bar.moments),
+        any(bar.moments for bar in bars) and _BLOCKS_NOTE,
+    )
+    return note, draw_chart("What happened when", rows, bars, axis), legend
 
 
 def _build_axis(begin: float, end: float) -> Axis:
@@ -238,14 +255,3 @@ _LEGEND: Mapping[BarKind, str] = {
     "fault": f"failed or lost {FAULT_MARK}",
     "frame": "the turn",
 }
-
-
-def _show_legend(bars: Iterable[Bar]) -> h.Element:
-    """What the colours mean that occur, and the lines if there are any."""
-    used = {bar.kind for bar in bars if not bar.moments}
-    kinds = [kind for kind in _LEGEND if kind in used]
-    items = [(h.span(".nowrap")[show_swatch(kind), _LEGEND[kind]], " ") for kind in kinds]
-    note = (
-        f"Lines are blocks, of each call the first {MAX_BLOCK_TIMES}; of older calls only the last is known."
-    )
-    return h.p(".legend")[items, any(bar.moments for bar in bars) and note]

@@ -10,7 +10,7 @@ from bot.admin.components import build_url, show_figure, show_figures, show_noth
 from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell, export_table, show_table
 from bot.admin.page_request import Download, PageRequest, Screen, ScreenPage
 from bot.admin.seat_chart import assign_lanes, count_waiting, show_seats
-from bot.admin.svg_chart import FAULT_MARK, BarKind, show_swatch
+from bot.admin.svg_chart import FAULT_MARK, BarKind, show_legend
 from bot.db.people.page_sessions import ADMIN_PATH
 from bot.db.usage.counter_readings import sum_server_counters
 from bot.db.usage.seat_calls import MAX_CALLS, TimedCall, list_seat_calls
@@ -32,13 +32,13 @@ _COLUMNS = (
     TableColumn("outcome", "Outcome"),
     TableColumn("turn", "Turn", is_number=True),
 )
-_LEGEND: dict[str, BarKind] = {
-    "a person's turn": "canvas",
-    "a task": "more",
-    "the gateway's own": "own",
-    "several calls, and pauses between": "turn",
-    f"failed {FAULT_MARK}": "fault",
-    "waiting": "wait",
+_LEGEND: dict[BarKind, str] = {
+    "canvas": "a person's turn",
+    "more": "a task",
+    "own": "the gateway's own",
+    "turn": "several calls, and pauses between",
+    "fault": f"failed {FAULT_MARK}",
+    "wait": "waiting",
 }
 
 
@@ -71,9 +71,8 @@ def _show_chart(request: PageRequest, calls: list[TimedCall], *, since: float, u
         return show_nothing("No call had a seat, or waited for one, in this time.")
     gateway = request.dependencies.gateway
     seat_count = 0 if gateway is None else sum(seats.count for seats in gateway.seats.values())
-    legend = [(h.span(".nowrap")[show_swatch(kind), text], " ") for text, kind in _LEGEND.items()]
     chart = show_seats(calls, seat_count, since=since, until=until, zone=request.zone)
-    return chart, h.p(".legend")[legend]
+    return chart, show_legend(_LEGEND.items(), _LEGEND)
 
 
 def parse_span(request: PageRequest) -> tuple[float, float, str]:
