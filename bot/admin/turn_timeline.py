@@ -89,15 +89,18 @@ def describe_longest(turn: TurnSteps) -> str:
 
 
 def _name_kind(kind: TimeKind, turn: TurnSteps) -> str:
-    """A kind of time as a word; of tools the name of the only one that was called, if nothing else did it."""
+    """A kind of time as a word; tools with the name of the one that took more than half of their time."""
     if kind in {"canvas", "more"}:
         return "model"
-    times = [(tool.name, tool.began_at, tool.ended_at) for tool in turn.tools]
-    seconds = sum(ended_at - began_at for _, began_at, ended_at in times if began_at and ended_at)
-    names = {name for name, _, _ in times}
-    if kind == "tool" and len(names) == 1 and turn.account["tools"] <= seconds + _ROUNDING_SECONDS:
-        return cut(names.pop(), 40)
-    return TIME_KIND_NAMES[kind]
+    sums: defaultdict[str, float] = defaultdict(float)
+    for tool in turn.tools:
+        if tool.began_at is not None and tool.ended_at is not None:
+            sums[tool.name] += tool.ended_at - tool.began_at
+    longest = max(sums, key=sums.__getitem__, default="")
+    if kind != "tool" or sums[longest] <= sum(sums.values()) / 2:
+        return TIME_KIND_NAMES[kind]
+    share = "mostly " if len(sums) > 1 else ""
+    return f"tools ({share}{cut(longest, 40)})"
 
 
 def show_timeline(turn: TurnSteps, now: float) -> h.Node:
