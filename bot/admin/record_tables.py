@@ -182,7 +182,8 @@ def build_settings_table(settings: Settings) -> DataTable:
     for name, value in settings:
         text = _hide_secrets(_format_setting(value), settings)
         source = "set" if name in settings.model_fields_set else "default"
-        rows.append((Cell(name.upper()), Cell(text, cut(text)), Cell(source)))
+        shown = f"{value:g} s" if isinstance(value, float) else cut(text)
+        rows.append((Cell(name.upper()), Cell(text, shown), Cell(source)))
     return DataTable("settings", "Settings in force", columns, tuple(rows))
 
 
