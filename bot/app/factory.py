@@ -78,6 +78,7 @@ class RunOptions:
     `edit_hold_seconds`: how long an edit waits for another one of the same message.
     `max_waiting`: messages of one person that wait for an answer.
     `page_reader`: reads pages for `fetch_page`; None: only those of public hosts.
+    `examples`: what the greeting offers to tap; empty: its own.
     """
 
     shutdown_seconds: float = 1.0
@@ -85,6 +86,7 @@ class RunOptions:
     edit_hold_seconds: float = EDIT_HOLD_SECONDS
     max_waiting: int = MAX_WAITING_MESSAGES
     page_reader: PageReader | None = None
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +237,7 @@ async def build(
             settings.admin_page_url,
             is_postgresql(settings.database_url),
             maintenance.retention_policy,
+            options.examples,
         ),
         best_effort_calls,
     )

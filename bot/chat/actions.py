@@ -134,6 +134,7 @@ class OwnerSettings:
     `admin_page_url`: where browsers reach the admins' page (None: it is off).
     `is_database_on_server`: whose backups are its owner's.
     `retention`: how long copies of the database are kept.
+    `examples`: what the greeting offers to tap; empty: its own.
     """
 
     bot_name: str
@@ -142,6 +143,7 @@ class OwnerSettings:
     admin_page_url: str | None
     is_database_on_server: bool
     retention: RetentionPolicy
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ from bot.chat.commands import (
     tool_cards,
     usage,
 )
-from bot.chat.commands.welcome import EXAMPLES
+from bot.chat.commands.welcome import list_examples
 from bot.db.conversations import notes
 from bot.db.conversations.retries import find_last_turn
 from bot.db.people.people import RoleOrBlocked
@@ -154,9 +154,10 @@ async def _delete_note(context: ActionContext, note_id: int) -> ActionResult:
 
 
 async def _ask_example(context: ActionContext, number: int) -> ActionResult:
-    if number >= len(EXAMPLES):
+    examples = list_examples(context.deps.settings)
+    if number >= len(examples):
         return expire_button(context)
-    example = context.translate(EXAMPLES[number])
+    example = context.translate(examples[number])
     await conversation.queue_task(context, (example,))
     text = context.translate("You asked: {question}", question=example)
     return ActionResult(parts=(Part(text, silent=True),))

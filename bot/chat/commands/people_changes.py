@@ -9,7 +9,7 @@ from functools import partial
 
 from bot.chat.access import ACCESS_LOST
 from bot.chat.actions import ActionDependencies
-from bot.chat.commands.welcome import build_greeting
+from bot.chat.commands.welcome import build_greeting, list_examples
 from bot.db import revisions
 from bot.db.people import people
 from bot.db.people.admin_changes import AdminChange
@@ -47,7 +47,8 @@ class PeopleChanges:
             tx, person_id, name, "member", let_in_by=actor.person or COMMAND_LINE_INVITER, now=now
         )
         await people.set_languages(tx, person_id, languages)
-        greeting = build_greeting(load_translator(languages.effective), name, "member")
+        translate = load_translator(languages.effective)
+        greeting = build_greeting(translate, name, "member", list_examples(self._deps.settings))
         await outbox.add(tx, item=None, lane=Lane(person_id), parts=(greeting,), reply_to=None, now=now)
         after_commit = (
             partial(access.remember, Person(person_id, name, "member")),

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from bot.chat.actions import ActionContext, ActionResult, BestEffortCall, build_part
+from bot.chat.actions import ActionContext, ActionResult, BestEffortCall, OwnerSettings, build_part
 from bot.db.people.people import RoleOrBlocked
 from bot.domain import Button, Part
 from bot.translations.translator import Translator, translatable
@@ -20,12 +20,19 @@ def build_welcome(context: ActionContext, role: RoleOrBlocked) -> ActionResult:
     if role == "admin":
         client = context.deps.best_effort_calls
         set_menu = (partial(client.set_menu, context.person, context.translate.language, is_admin=True),)
-    greeting = build_greeting(context.translate, context.name, role)
+    greeting = build_greeting(context.translate, context.name, role, list_examples(context.deps.settings))
     return ActionResult(parts=(greeting,), best_effort_calls=set_menu)
 
 
-def build_greeting(translate: Translator, name: str, role: RoleOrBlocked) -> Part:
-    """Build what somebody reads first: a greeting with three examples to tap."""
+def list_examples(settings: OwnerSettings) -> tuple[str, ...]:
+    """What the greeting offers, by the numbers of its buttons."""
+    return settings.examples or EXAMPLES
+
+
+def build_greeting(
+    translate: Translator, name: str, role: RoleOrBlocked, examples: tuple[str, ...] = EXAMPLES
+) -> Part:
+    """Build what somebody reads first: a greeting with examples to tap."""
     paragraphs = [
         translate(
             "Hello {name}. Just write to me. I can look things up on web pages, read photos and PDFs, and "
@@ -38,5 +45,5 @@ def build_greeting(translate: Translator, name: str, role: RoleOrBlocked) -> Par
             translate("You're an admin here: /invite makes an invite link, /people lists everybody.")
         )
     paragraphs.append(translate("To begin, tap an example:"))
-    rows = [(Button(translate(question), f"ask:{number}"),) for number, question in enumerate(EXAMPLES)]
+    rows = [(Button(translate(question), f"ask:{number}"),) for number, question in enumerate(examples)]
     return build_part("\n\n".join(paragraphs), *rows)
