@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from bot.db.database_url import parse_database_path
 from bot.db.engine import Database, open_database
 from tests.support.compiled_statements import share_compiled_statements
 from tests.support.empty_database import place_empty_database
 
 if TYPE_CHECKING:
-    from bot.app.factory import RunOptions
-    from bot.settings import Settings
     from tests.kill.gateway import ForkServer
     from tests.support.postgresql import PostgresServer
 
@@ -250,15 +247,9 @@ def migrated_demos(monkeypatch: pytest.MonkeyPatch) -> None:
     """Demos of this process have a migrated database, which each would make in a process of its own."""
     from bot.demo import environment
 
-    run_gateway = environment._run_gateway
-
-    def run_with_database(
-        settings: "Settings", options: "RunOptions"
-    ) -> contextlib.AbstractAsyncContextManager[None]:
-        place_empty_database(parse_database_path(settings.database_url))
-        return run_gateway(settings, options)
-
-    monkeypatch.setattr(environment, "_run_gateway", run_with_database)
+    monkeypatch.setattr(
+        environment, "_place_database", lambda folder: place_empty_database(folder / "demo.db")
+    )
 
 
 @pytest.fixture

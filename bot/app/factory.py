@@ -78,6 +78,7 @@ class RunOptions:
     `edit_hold_seconds`: how long an edit waits for another one of the same message.
     `max_waiting`: messages of one person that wait for an answer.
     `page_reader`: reads pages for `fetch_page`; None: only those of public hosts.
+    `timers`: measure its turns; None: some of its own.
     `examples`: what the greeting offers to tap; empty: its own.
     """
 
@@ -86,6 +87,7 @@ class RunOptions:
     edit_hold_seconds: float = EDIT_HOLD_SECONDS
     max_waiting: int = MAX_WAITING_MESSAGES
     page_reader: PageReader | None = None
+    timers: TurnTimers | None = None
     examples: tuple[str, ...] = ()
 
 

@@ -46,7 +46,7 @@ async def run(
     Raises a CanvasgramError if it cannot start. While there is no admin, `announce` gets the link by which a
     user becomes the first one.
     """
-    timers = TurnTimers(time.time())
+    timers = options.timers or TurnTimers()
     outage_log = OutageLog()
     async with contextlib.AsyncExitStack() as stack:
 

@@ -149,9 +149,9 @@ def demo(
     ] = 0,
 ) -> Work:
     """Try it without a token or a GPU. Serves a chat page here; Telegram and the model are simulated."""
-    from bot import demo as demo_package
+    from bot.demo import command
 
-    return functools.partial(demo_package.run, model_url=model_url, model_key=model_key, say=say, port=port)
+    return functools.partial(command.run, model_url=model_url, model_key=model_key, say=say, port=port)
 
 
 @cli.command(

@@ -1,4 +1,4 @@
-"""Runs both simulators, a temporary database and the real gateway in one process.
+"""Runs both simulators, a temporary database and, in a process of its own, the real gateway.
 
 Owns what is simulated and what replaces it; reads neither the environment nor `.env`.
 """
@@ -10,32 +10,30 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.app import process
-from bot.app.factory import RunOptions
 from bot.db.engine import Database, open_database
 from bot.db.usage import breakdowns
-from bot.db.usage.turn_steps import TurnSteps
+from bot.db.usage.turn_steps import TurnSteps, find_turn, load_steps
+from bot.demo.gateway_process import GatewayProcess, run_gateway
 from bot.demo.web import DemoWeb, serve_web
 from bot.errors import CanvasgramError
 from bot.http_server import serve
 from bot.llm import server_api
-from bot.llm.client import import_connection_class
-from bot.settings import NO_BOT_TOKEN, Settings, build_settings
-from bot.sim.demo_model.showcase import answer_showcase
+from bot.settings import NO_BOT_TOKEN, build_settings
+from bot.sim.demo_model.showcase import SHOWCASE_QUESTIONS, answer_showcase
 from bot.sim.telegram.server import BotApi, SimulatedPerson
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
-from tools.threads import run_in_thread
 
 PERSON_ID = 1001  # the Telegram user id of the page's visitor
 PERSON_NAME = "Ann"
 OTHER_PERSON_ID = 1002
 OTHER_PERSON_NAME = "Ben"
 BOT_USERNAME = "canvasgram_bot"
+GREETING_EXAMPLES = 3  # those most worth seeing; the page offers the others
 CANVAS_SECONDS = 0.4
 PREFILL_TOKENS_PER_SECOND = 3000
 POLL_SECONDS = 0.1  # between two reads of the database
-START_SECONDS = 15.0  # for the gateway to start polling
-STOP_SECONDS = 1.0  # for the gateway to end; its database is deleted in any case
+START_SECONDS = 30.0  # for the gateway to start polling
+STOP_SECONDS = 1.0  # for what still runs to be stopped
 
 
 class DemoNotStarted(CanvasgramError):
@@ -68,6 +66,7 @@ class Demo:
     """
 
     api: BotApi
+    gateway: GatewayProcess
     person: SimulatedPerson
     other_person: SimulatedPerson
     model: DemoModel
@@ -78,6 +77,12 @@ class Demo:
         """The turns above `after_turn` whose answer was delivered and whose breakdown is stored."""
         async with self.database.read_transaction() as tx:
             return await breakdowns.list_accounted_turns(tx, after=after_turn)
+
+    async def load_turn(self, item: int) -> TurnSteps | None:
+        """The turn that began with this inbox item, without its texts; None: it is not begun."""
+        async with self.database.read_transaction() as tx:
+            turn = await find_turn(tx, item)
+            return None if turn is None else await load_steps(tx, turn, with_texts=False)
 
     async def wait_for_breakdowns(self) -> list[TurnSteps]:
         """All turns, as soon as each that has ended has its breakdown."""
@@ -129,6 +134,7 @@ async def open_demo(
     async with contextlib.AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="canvasgram-demo-"))
         telegram_url = await stack.enter_async_context(api.serve_on_loopback())
+        gateway = await stack.enter_async_context(run_gateway())
         if real_model is not None:
             model = await _open_real_model(real_model)
             model_settings = {"model_api_key": real_model.key, "warm_up": "on"}
@@ -137,52 +143,48 @@ async def open_demo(
             web = await stack.enter_async_context(serve_web())
             # Without a warm-up the simulated endpoint shows the visitor's calls and nothing else.
             model_settings = {"warm_up": "off", "search_url": web.search_url}
-        settings = build_settings(
-            telegram_token=api.token,
-            telegram_api_url=telegram_url,
-            model_url=model.url,
-            model_max_tokens=2048,  # so that long answers come in several messages
-            model_wait=60,
-            database_url=f"sqlite+aiosqlite:///{Path(folder) / 'demo.db'}",
-            access="open",
-            admin_ids=str(PERSON_ID),
+        database_url = _place_database(Path(folder))
+        settings = {
+            "telegram_token": api.token,
+            "telegram_api_url": telegram_url,
+            "model_url": model.url,
+            "model_max_tokens": 2048,  # so that long answers come in several messages
+            "model_wait": 60,
+            "database_url": database_url,
+            "access": "open",
+            "admin_ids": str(PERSON_ID),
             **model_settings,
-        )
-        options = RunOptions(page_reader=web.page_reader if web else None)
-        await stack.enter_async_context(_run_gateway(settings, options))
-        await _wait_until_started(api, start_seconds)
-        database = await stack.enter_async_context(open_database(settings.database_url))
-        demo = Demo(api, person, other_person, model, database, web)
+        }
+        stack.push_async_callback(gateway.close)  # before what it is connected to
+        pages = web.hosts if web is not None else ()
+        examples = SHOWCASE_QUESTIONS[:GREETING_EXAMPLES]
+        gateway.order.set_result({"settings": settings, "pages": pages, "examples": examples})
+        await _wait_until_started(api, gateway, start_seconds)
+        database = await stack.enter_async_context(open_database(database_url))
+        demo = Demo(api, gateway, person, other_person, model, database, web)
         stack.push_async_callback(demo.interrupt)
         yield demo
 
 
-@contextlib.asynccontextmanager
-async def _run_gateway(settings: Settings, options: RunOptions) -> AsyncIterator[None]:
-    stop = asyncio.Event()
-    async with asyncio.TaskGroup() as tasks:
-        gateway = tasks.create_task(process.run(settings, stop, options=options), name="gateway")
-        try:
-            yield
-        finally:
-            stop.set()
-            await asyncio.wait({gateway}, timeout=STOP_SECONDS)
-            gateway.cancel()
+def _place_database(folder: Path) -> str:
+    """The address of a database that the gateway creates."""
+    return f"sqlite+aiosqlite:///{folder / 'demo.db'}"
 
 
-async def _wait_until_started(api: BotApi, seconds: float) -> None:
+async def _wait_until_started(api: BotApi, gateway: GatewayProcess, seconds: float) -> None:
     """Wait until the gateway polls and has set its menu, and answers wait for no import.
 
     Then the database is migrated, too.
     """
     try:
-        await api.wait_until(lambda: api.calls_of("getUpdates") and api.commands, timeout=seconds)
+        async with asyncio.timeout(seconds):
+            await api.wait_until(lambda: api.calls_of("getUpdates") and api.commands)
+            await gateway.ready.wait()
     except TimeoutError:
         raise DemoNotStarted(
             f"The gateway did not reach the simulated Telegram within {seconds:g} s. "
             "If this machine has a proxy, let it leave 127.0.0.1 alone: NO_PROXY=127.0.0.1"
         ) from None
-    await run_in_thread(import_connection_class)
 
 
 @contextlib.asynccontextmanager

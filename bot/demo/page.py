@@ -1,25 +1,43 @@
-"""The demo's chat page: says what is simulated, and shows below each answer where its seconds went."""
+"""The demo's chat page: says what is simulated, what the gateway does, and where the seconds went."""
 
 import asyncio
 import contextlib
-from collections import Counter
-from collections.abc import AsyncIterator
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 
 from bot.db.usage.turn_steps import TurnSteps
 from bot.demo.environment import POLL_SECONDS, Demo
+from bot.demo.turn_progress import INTERVAL_LABELS, build_progress, describe_gateway, name_tools
 from bot.domain import Lane
 from bot.errors import CanvasgramError
 from bot.http_server import serve
 from bot.sim.demo_model.showcase import GROUP_QUESTIONS, SHOWCASE_QUESTIONS
 from bot.sim.page.app import ChatPage, PageNotice
 from bot.sim.page.view import ChatView, ViewLabels
-from bot.usage.breakdown import build_turn_breakdown, format_breakdown
-from bot.usage.intervals import INTERVAL_DESCRIPTIONS, INTERVAL_ORDER, IntervalKind
+from bot.usage.breakdown import TurnBreakdown, build_turn_breakdown, format_breakdown
+from bot.usage.figures import format_share
+from bot.usage.intervals import INTERVAL_DESCRIPTIONS, IntervalKind
+from bot.usage.palette import TIME_KINDS, render_css
 
 GROUP_ID = -1001000000001
 GROUP_TITLE = "Weekend"
+_PLAIN_WORDS: Mapping[str, str] = {
+    "lane wait": "waiting",
+    "seat wait": "waiting",
+    "server queue": "waiting",
+    "approval wait": "waiting",
+    "back-off": "waiting",
+    "first canvas": "writing",
+    "further canvases": "writing",
+    "failed calls": "down",
+    "down": "down",
+    "Telegram": "delivery",
+}
+_PLAIN_TOOL_WORDS = {"search_web": "search", "fetch_page": "reading"}
 
 
 class PortTaken(CanvasgramError):
@@ -29,7 +47,7 @@ class PortTaken(CanvasgramError):
 @contextlib.asynccontextmanager
 async def serve_page(demo: Demo, port: int = 0) -> AsyncIterator[str]:
     """Serve the page while the block runs; yields its address. Raises PortTaken."""
-    page = ChatPage(demo.api, _build_notice(demo), _build_views(demo))
+    page = ChatPage(demo.api, _build_notice(demo), _build_views(demo), demo.gateway.kill, render_css())
     async with contextlib.AsyncExitStack() as stack:
         try:
             url = await stack.enter_async_context(serve(page.app, port=port))
@@ -40,6 +58,7 @@ async def serve_page(demo: Demo, port: int = 0) -> AsyncIterator[str]:
         page_tasks = [
             tasks.create_task(page.run(), name="page"),
             tasks.create_task(_show_breakdowns(demo, page), name="breakdowns"),
+            tasks.create_task(_show_progress(demo, page), name="progress"),
         ]
         try:
             yield f"{url}{page.path}"
@@ -85,15 +104,31 @@ async def _show_breakdowns(demo: Demo, page: ChatPage) -> None:
         await asyncio.sleep(POLL_SECONDS)
 
 
+async def _show_progress(demo: Demo, page: ChatPage) -> None:
+    """Show the newest turn as the gateway reports it, and what became of the gateway."""
+    gateway = demo.gateway
+    turn: TurnSteps | None = None
+    shown_report = None
+    while True:
+        report = gateway.report
+        if report is not None and (report is not shown_report or turn is None or not turn.account):
+            turn = await demo.load_turn(report["item"])
+            shown_report = report
+            page.show("turn", build_progress(report, turn, gateway.outages, time.time()), report["chat"])
+        page.show("gateway", {"text": describe_gateway(gateway.pid, gateway.outages, turn)})
+        await asyncio.sleep(POLL_SECONDS)
+
+
 def _to_page_breakdown(turn: TurnSteps) -> dict[str, object]:
-    """A turn's breakdown as the page reads it; a kind is its index in INTERVAL_ORDER."""
+    """A turn's breakdown as the page reads it; a kind is its colour in the palette."""
     breakdown = build_turn_breakdown(turn)
     return {
+        "summary": _summarize(breakdown, turn),
         "whole": breakdown.total_seconds,
         "seconds": [
             {
-                "kind": INTERVAL_ORDER.index(kind),
-                "name": _interval_label(kind, turn),
+                "kind": TIME_KINDS[kind],
+                "name": _label_interval(kind, turn),
                 "seconds": seconds,
                 "why": INTERVAL_DESCRIPTIONS[kind],
             }
@@ -103,13 +138,28 @@ def _to_page_breakdown(turn: TurnSteps) -> dict[str, object]:
     }
 
 
-def _interval_label(kind: IntervalKind, turn: TurnSteps) -> str:
-    if kind != "tools":
-        return kind
-    names = []
-    for name, count in Counter(tool.name for tool in turn.tools).items():
-        names.append(name if count == 1 else f"{name} × {count}")
-    return f"tools ({', '.join(names)})"
+def _summarize(breakdown: TurnBreakdown, turn: TurnSteps) -> str:
+    """The whole, what most of it went into, and the canvases, in words for everybody."""
+    tool_words = dict.fromkeys(_PLAIN_TOOL_WORDS.get(tool.name, tool.name) for tool in turn.tools)
+    words: dict[str, str] = {**_PLAIN_WORDS, "tools": " and ".join(tool_words)}
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for kind, value in breakdown.interval_seconds:
+        seconds[words.get(kind, "the gateway")] += value
+    word, most = max(seconds.items(), key=itemgetter(1))
+    parts = [
+        f"{breakdown.total_seconds:.1f} s",
+        f"{format_share(most, breakdown.total_seconds, decimals=0)} {word}",
+    ]
+    if breakdown.canvases:
+        parts.append("1 canvas" if breakdown.canvases == 1 else f"{breakdown.canvases} canvases")
+    return " · ".join(parts)
+
+
+def _label_interval(kind: IntervalKind, turn: TurnSteps) -> str:
+    tools = name_tools(turn.tools)
+    if kind == "tools" and tools:
+        return f"tools ({tools})"
+    return INTERVAL_LABELS[kind]
 
 
 def _build_notice(demo: Demo) -> PageNotice:

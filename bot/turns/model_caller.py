@@ -252,6 +252,7 @@ class ModelCaller:
 
                     def on_block(text: str) -> None:
                         channel.show(text)
+                        handle.timer.block_times.append(time.time())
                         switch_to("further canvases")  # what is shown is never the last of it
 
                     reply = await self._model.call(request, on_block, on_seat, on_cut)

@@ -74,7 +74,8 @@ class TurnTimer:
     """The timer of one turn, named by its first inbox item.
 
     `since` is when our own work on it began, `stored_spans` are what an earlier process measured. After
-    `has_ended` it belongs to the sender as soon as it is handed over.
+    `has_ended` it belongs to the sender as soon as it is handed over. `block_times`: when text of a reply
+    came, another canvas each time.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class TurnTimer:
         self.item = item
         self.lane = lane
         self.has_ended = has_ended
+        self.block_times: list[float] = []
         self._spans = [*stored_spans]
         self._parallel: list[Timeline] = []
         self._timeline = Timeline(self._spans.append, "own", since)

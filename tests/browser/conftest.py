@@ -38,6 +38,13 @@ async def chromium() -> AsyncIterator[Browser]:
     executable = next(filter(None, map(shutil.which, CANDIDATES)), None)
     if executable is None:
         skip_for_missing(MISSING)
+    async with launch(executable) as browser:
+        yield browser
+
+
+@contextlib.asynccontextmanager
+async def launch(executable: str) -> AsyncIterator[Browser]:
+    """A headless browser of its own, closed when the block ends."""
     expect.set_options(timeout=20_000)  # a busy machine is no finding
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)

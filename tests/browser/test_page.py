@@ -2,58 +2,29 @@
 
 import contextlib
 import re
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from PIL import Image
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Page, expect
 
-from bot.demo.environment import Demo, open_demo
+from bot.demo.environment import open_demo
 from bot.demo.page import serve_page
-from bot.sim.demo_model.showcase import answer_showcase
-from bot.sim.vllm.server import Brain, SimulatedEndpoint, Timing, reply_with
+from bot.sim.demo_model.showcase import SHOWCASE_QUESTIONS, answer_showcase
+from bot.sim.vllm.server import SimulatedEndpoint, Timing, reply_with
 from tests.browser.conftest import Visit
+from tests.browser.demo_page import PHONE, answers, ask, open_page
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.usefixtures("migrated_demos")]
 
 LONG = "\n\n".join(
     f"Paragraph {number}: " + "the sea was calm and the light went round. " * 4 for number in range(24)
 )
-PHONE = {"width": 390, "height": 800}
-
-
-@dataclass
-class DemoPage:
-    """A demo with its page's address, and its simulated endpoint."""
-
-    demo: Demo
-    endpoint: SimulatedEndpoint
-    address: str
-
-
-@contextlib.asynccontextmanager
-async def open_page(brain: Brain = answer_showcase, timing: Timing | None = None) -> AsyncIterator[DemoPage]:
-    endpoint = SimulatedEndpoint(timing=timing or Timing.instant(), brain=brain)
-    async with open_demo(endpoint=endpoint) as demo, serve_page(demo) as address:
-        yield DemoPage(demo, endpoint, address)
-
-
-async def ask(page: Page, text: str) -> None:
-    await expect(page.locator(".keys").first).to_be_visible()  # the greeting has come
-    await page.get_by_label("Message", exact=True).fill(text)
-    await page.keyboard.press("Enter")
-
-
-def answers(page: Page) -> Locator:
-    """The bot's messages but its greeting."""
-    return page.locator(".row:not(.mine)").filter(has_not=page.get_by_text("To begin, tap an example"))
 
 
 async def test_a_newcomer_sees_what_is_simulated_and_how_to_continue(visit: Visit):
     async with open_page() as gateway, visit(gateway.address) as page:
-        await expect(page.get_by_text("Model and Telegram are simulated.")).to_be_visible()
+        await expect(page.locator("#notice-line")).to_have_text("Model and Telegram are simulated.")
         await page.get_by_text("Use real ones").click()
         await expect(page.get_by_text("canvasgram setup")).to_be_visible()
         await expect(page.get_by_text("--model-url")).to_be_visible()
@@ -73,8 +44,8 @@ async def test_a_message_is_answered_and_its_seconds_are_shown(visit: Visit):
 
 async def test_an_example_is_a_button_that_can_be_tapped(visit: Visit):
     async with open_page() as gateway, visit(gateway.address) as page:
-        await page.locator(".keys").get_by_text("What time is it in Tokyo?").click()
-        await expect(answers(page).last).to_contain_text("In Tokyo it is")
+        await page.locator(".keys").get_by_text("What is new in Grey Point?").click()
+        await expect(answers(page).last).to_contain_text("From Monday a ferry")
 
 
 async def test_a_suggested_question_leads_through_a_tool(visit: Visit):
@@ -401,7 +372,33 @@ async def test_an_edit_that_fails_stays_an_edit_and_a_file_waits_for_it(visit: V
 
 async def test_nothing_is_offered_twice(visit: Visit):
     async with open_page() as gateway, visit(gateway.address) as page:
-        await expect(page.get_by_role("button", name="What time is it in Tokyo?")).to_have_count(1)
+        for question in SHOWCASE_QUESTIONS:
+            await expect(page.get_by_role("button", name=question, exact=True)).to_have_count(1)
+
+
+async def list_shown_examples(page: Page) -> list[str]:
+    return await page.locator("#suggestions button:visible").all_inner_texts()
+
+
+async def test_examples_that_were_used_come_last_and_all_can_be_reached(visit: Visit):
+    async with open_page(reply_with("Yes.")) as gateway, visit(gateway.address, **PHONE) as page:
+        await expect(page.locator(".keys").first).to_be_visible()
+        assert await list_shown_examples(page) == [*SHOWCASE_QUESTIONS[3:]]
+        await page.locator(".keys").get_by_text(SHOWCASE_QUESTIONS[0]).click()
+        await expect(page.locator(".account")).to_be_visible()
+        story, *others = SHOWCASE_QUESTIONS
+        assert await list_shown_examples(page) == [*others, story]
+        last = page.locator("#suggestions button").last
+        await expect(last).not_to_be_in_viewport()
+        await page.get_by_role("button", name="All examples").click()
+        await expect(last).to_be_in_viewport()
+        await page.locator("#suggestions").get_by_text(others[0]).click()
+        await expect(last).not_to_be_in_viewport()
+        await page.locator("#suggestions button").first.focus()
+        for _ in others:
+            await page.keyboard.press("Tab")
+        await expect(last).to_be_focused()
+        await expect(last).to_be_in_viewport()
 
 
 # The lowest contrast of a text to what is behind it, as WCAG computes it; colours may be translucent.

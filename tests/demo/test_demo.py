@@ -1,20 +1,21 @@
 """The demo needs nothing: one exchange in the terminal, a page, a clean end; real settings are never read."""
 
 import asyncio
+import os
 import re
 import signal
 import socket
 import sys
-import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
 import pytest
 
-from bot import demo
 from bot.chat.commands.welcome import EXAMPLES
+from bot.demo import command
 from bot.demo.environment import DemoNotStarted, RealModel, open_demo
+from bot.demo.gateway import build_page_reader
 from bot.demo.page import serve_page
 from bot.demo.web import serve_web
 from bot.errors import SettingsRefused
@@ -30,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 
 async def run_exchange(text: str, model_url: str | None = None) -> tuple[int, str]:
     lines: list[str] = []
-    code = await demo.run(asyncio.Event(), model_url=model_url, say=text, port=0, echo=lines.append)
+    code = await command.run(asyncio.Event(), model_url=model_url, say=text, port=0, echo=lines.append)
     return code, "\n".join(lines)
 
 
@@ -46,7 +47,7 @@ async def test_a_real_endpoint_may_want_a_key():
     endpoint = SimulatedEndpoint(api_key="word", brain=reply_with("Let in."))
     async with serve(endpoint.app) as url:
         lines: list[str] = []
-        code = await demo.run(
+        code = await command.run(
             asyncio.Event(), model_url=f"{url}/v1", model_key="word", say="Hm?", echo=lines.append
         )
     assert code == 0
@@ -87,7 +88,9 @@ async def test_what_is_new_is_searched_opened_and_answered_with_the_numbers_of_i
 async def test_of_this_machine_only_the_pages_of_the_demo_are_opened():
     async with serve_web() as web:
         port = httpx.URL(web.search_url).port
-        page = await web.page_reader.read(f"http://{WEB_HOSTS[0]}:{port}/ferry", 100)
+        page_reader = build_page_reader([*web.hosts])
+        assert page_reader is not None
+        page = await page_reader.read(f"http://{WEB_HOSTS[0]}:{port}/ferry", 100)
         assert page.title == "News from Grey Point: a ferry twice a day"
         for address in (
             f"http://127.0.0.1:{port}/ferry",
@@ -95,7 +98,7 @@ async def test_of_this_machine_only_the_pages_of_the_demo_are_opened():
             f"http://{WEB_HOSTS[0]}/ferry",
         ):
             with pytest.raises(ToolError, match="is not on the public internet"):
-                await web.page_reader.read(address, 100)
+                await page_reader.read(address, 100)
         async with httpx.AsyncClient(trust_env=False) as browser:
             shown = await browser.get(web.find_shown_address(page.address))
             assert "<h1>News from Grey Point" in shown.text
@@ -130,7 +133,7 @@ async def test_a_stop_ends_the_waiting(endpoint: tuple[SimulatedEndpoint, str]):
     lines = list[str]()
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(
-            demo.run(stop, model_url=endpoint[1], say="Hm?", port=0, echo=lines.append)
+            command.run(stop, model_url=endpoint[1], say="Hm?", port=0, echo=lines.append)
         )
         await endpoint[0].wait_until(lambda: endpoint[0].running == 1)
         stop.set()
@@ -142,7 +145,9 @@ async def test_the_start_says_where_the_page_is_and_what_is_simulated():
     stop = asyncio.Event()
     lines = asyncio.Queue[str]()
     async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(demo.run(stop, model_url=None, say=None, port=0, echo=lines.put_nowait))
+        running = tasks.create_task(
+            command.run(stop, model_url=None, say=None, port=0, echo=lines.put_nowait)
+        )
         block = await lines.get()
         address = next(word for word in block.split() if word.startswith("http://127.0.0.1:"))
         async with httpx.AsyncClient(trust_env=False) as client:
@@ -216,6 +221,55 @@ async def test_ctrl_c_ends_it_quickly_and_cleanly_also_while_a_browser_listens(t
     assert [file.name for file in tmp_path.iterdir()] == [".env"]
 
 
+def list_children(pid: int) -> set[int]:
+    """The processes that this one has started."""
+    return {int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+async def wait_for_page(demo: asyncio.subprocess.Process) -> None:
+    assert demo.stdout is not None
+    while b"http://" not in await demo.stdout.readline():
+        pass
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+async def test_ctrl_c_and_kill_minus_nine_leave_no_process(tmp_path: Path):
+    for number in (signal.SIGINT, signal.SIGKILL):
+        running = await start_demo(folder=tmp_path, TMPDIR=str(tmp_path))
+        await wait_for_page(running)
+        (gateway,) = list_children(running.pid)
+        running.send_signal(number)
+        async with asyncio.timeout(30):
+            await running.wait()
+            while Path(f"/proc/{gateway}").exists():  # noqa: ASYNC110  # no event says so
+                await asyncio.sleep(0.01)
+        assert running.stderr is not None
+        errors = (await running.stderr.read()).decode()
+        assert number == signal.SIGKILL or errors == ""
+
+
+async def test_a_gateway_that_somebody_kills_comes_back_and_answers_once():
+    async with open_demo(endpoint=SimulatedEndpoint(brain=reply_with("Forty-two."))) as running:
+        pid = running.gateway.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        update = running.person.send("What is the answer?")
+        assert await running.wait_until_settled(update.update_id, asyncio.Event())
+        (turn,) = await running.wait_for_breakdowns()
+        (outage,) = running.gateway.outages
+        assert running.gateway.pid not in {None, pid}
+        assert [message.text for message in running.person.chat.bot_messages] == ["Forty-two."]
+        assert outage.seconds is not None
+        assert turn.account["down"] > 0
+
+
+async def test_a_gateway_is_not_killed_twice_at_once():
+    async with open_demo() as running:
+        running.gateway.kill()
+        with pytest.raises(ValueError, match="is down already"):
+            running.gateway.kill()
+
+
 async def test_a_taken_port_and_a_missing_endpoint_are_one_line_each(tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
@@ -234,9 +288,6 @@ async def test_a_gateway_that_does_not_start_is_an_error():
         async with open_demo(start_seconds=0):
             raise AssertionError("it must not start")
     assert refused.group_contains(DemoNotStarted, match="NO_PROXY")
-    for thread in threading.enumerate():  # two migrations at a time confuse Alembic
-        if "migrate" in thread.name:
-            await asyncio.to_thread(thread.join)
 
 
 async def test_nothing_to_say_is_a_wrong_option():

@@ -198,6 +198,11 @@ _SELECT_TURN = select(
 ).select_from(turns.outerjoin(inbox, inbox.c.id == turns.c.item))
 
 
+async def find_turn(tx: Transaction, item: int) -> int | None:
+    """The turn that began with this inbox item; None: there is none."""
+    return (await tx.execute(select(turns.c.id).where(turns.c.item == item))).scalar_one_or_none()
+
+
 async def load_steps(tx: Transaction, turn: int, *, with_texts: bool) -> TurnSteps | None:
     """The turn with this id, or None if there is none."""
     row = (await tx.execute(_SELECT_TURN.where(turns.c.id == turn))).one_or_none()

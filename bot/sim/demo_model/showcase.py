@@ -12,15 +12,15 @@ from bot.sim.demo_model.web_pages import WEB_QUESTION
 from bot.sim.vllm.script import ChatRequest, format_thought, format_tool_call, message_text
 
 SHOWCASE_QUESTIONS: tuple[str, ...] = (
-    "What time is it in Tokyo?",
+    "Write a long story about a lighthouse",
+    WEB_QUESTION,
+    "Remind me in one minute to stretch",
     "Compare the time in Tokyo and New York",
     "What is 2^100 / 7, exactly?",
-    WEB_QUESTION,
     "Remember that my train leaves at 7:40",
     "What do you know about me?",
-    "Remind me in one minute to stretch",
-    "Write a long story about a lighthouse",
 )
+"""By what is most worth seeing."""
 
 GROUP_QUESTIONS: tuple[str, ...] = (
     "{bot} Who am I?",

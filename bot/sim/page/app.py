@@ -48,12 +48,15 @@ class ChatPage:
     """The page of these `views` at `path`.
 
     Events flow while `run` runs; `close` ends the streams of browsers. A browser shows one view at a time,
-    and names it by its place in each request.
+    and names it by its place in each request. `kill` kills the gateway, for a button; `palette` is the CSS of
+    the colours of breakdowns.
     """
 
     bot_api: BotApi
     notice: PageNotice
     views: Sequence[ChatView]
+    kill: Callable[[], object]
+    palette: str
     token: str = field(default_factory=lambda: secrets.token_urlsafe(18))
 
     def __post_init__(self) -> None:
@@ -66,6 +69,8 @@ class ChatPage:
             Route("/edit", self._edit, methods=["POST"]),
             Route("/tap", self._tap, methods=["POST"]),
             Route("/stop", self._stop, methods=["POST"]),
+            Route("/kill", self._kill, methods=["POST"]),
+            Route("/palette.css", self._serve_palette),
             Route("/{name}", self._serve_file),
         ]
         pages = Starlette(routes=routes)
@@ -94,6 +99,12 @@ class ChatPage:
             if view.chat.id == chat_id:
                 view.show_breakdown(message_id, breakdown)
 
+    def show(self, name: str, data: Json, chat_id: int | None = None) -> None:
+        """Show what takes the place of what had this name; in one chat, or in all."""
+        for view in self.views:
+            if chat_id in (None, view.chat.id):
+                view.show(name, data)
+
     def _to_page_json(self) -> Json:
         """What is the same in all views."""
         return {
@@ -119,6 +130,9 @@ class ChatPage:
         if file.suffix not in _MEDIA_TYPES or file.parent != STATIC_FOLDER or not file.is_file():
             raise HTTPException(404)
         return FileResponse(file, media_type=_MEDIA_TYPES[file.suffix])
+
+    async def _serve_palette(self, _request: Request) -> Response:
+        return Response(self.palette, media_type="text/css")
 
     async def _serve_photo(self, request: Request) -> Response:
         content = self.bot_api.find_file(request.path_params["file_id"]) or b""
@@ -179,6 +193,10 @@ class ChatPage:
         """Stop the draft of a private chat; groups have none."""
         await _read_json_object(request)
         return _run_action(self._find_view(request).person.stop_draft)
+
+    async def _kill(self, request: Request) -> Response:
+        await _read_json_object(request)
+        return _run_action(self.kill)
 
 
 def _run_action(action: Callable[[], object]) -> Response:

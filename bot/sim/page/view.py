@@ -40,6 +40,7 @@ class ChatView:
     def __post_init__(self) -> None:
         self._listeners: set[asyncio.Queue[bytes | None]] = set()
         self._breakdowns: dict[int, Json] = {}
+        self._shown: dict[str, Json] = {}
         self._is_unopened = True
 
     @property
@@ -67,6 +68,12 @@ class ChatView:
         """Show a turn's breakdown (lines and figures, see static/account.js) below a message."""
         self._breakdowns[message_id] = breakdown
         self._broadcast("account", {"id": message_id, **breakdown})
+
+    def show(self, name: str, data: Json) -> None:
+        """Show what takes the place of what had this name, beside the chat."""
+        if self._shown.get(name) != data:
+            self._shown[name] = data
+            self._broadcast(name, data)
 
     async def stream_events(self, page: Json) -> AsyncIterator[bytes]:
         """Everything there is, with what holds for the whole `page`; then each event as it comes."""
@@ -102,6 +109,7 @@ class ChatView:
             "accounts": [
                 {"id": message_id, **breakdown} for message_id, breakdown in self._breakdowns.items()
             ],
+            "shown": self._shown,
         }
 
     def _with_shown_addresses(self, data: Json) -> Json:

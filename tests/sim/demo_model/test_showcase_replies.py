@@ -50,14 +50,14 @@ async def answer_question(question: str, *texts: str) -> tuple[list[tuple[str, s
 
 
 async def test_it_looks_at_the_clock_and_tells_the_time() -> None:
-    calls, text = await answer_question(SHOWCASE_QUESTIONS[0], clock_result("Asia/Tokyo"))
+    calls, text = await answer_question("What time is it in Tokyo?", clock_result("Asia/Tokyo"))
     assert calls == [("clock", '{"zone": "Asia/Tokyo"}')]
     assert "19:24 on Friday" in text
 
 
 async def test_it_asks_two_clocks_at_once_and_says_who_is_ahead() -> None:
     calls, text = await answer_question(
-        SHOWCASE_QUESTIONS[1], clock_result("Asia/Tokyo"), clock_result("America/New_York")
+        SHOWCASE_QUESTIONS[3], clock_result("Asia/Tokyo"), clock_result("America/New_York")
     )
     assert [arguments for _, arguments in calls] == ['{"zone": "Asia/Tokyo"}', '{"zone": "America/New_York"}']
     assert "Tokyo is 14 hours ahead of New York." in text
@@ -76,7 +76,7 @@ async def test_the_one_behind_may_be_named_first_and_clocks_may_agree() -> None:
 
 async def test_it_calculates_exactly() -> None:
     calls, text = await answer_question(
-        SHOWCASE_QUESTIONS[2], "1267650600228229401496703205376/7 ≈ 1.8109294288974705736e+29"
+        SHOWCASE_QUESTIONS[4], "1267650600228229401496703205376/7 ≈ 1.8109294288974705736e+29"
     )
     assert calls == [("calculate", '{"expression": "2^100 / 7"}')]
     assert "1267650600228229401496703205376/7\n" in text
@@ -84,21 +84,21 @@ async def test_it_calculates_exactly() -> None:
 
 
 async def test_it_remembers_and_recalls() -> None:
-    calls, text = await answer_question(SHOWCASE_QUESTIONS[4], "Remembered as note 1.")
+    calls, text = await answer_question(SHOWCASE_QUESTIONS[5], "Remembered as note 1.")
     assert calls == [("remember", '{"note": "The person says: my train leaves at 7:40."}')]
     assert text == "Noted: my train leaves at 7:40. Remembered as note 1."
     calls, text = await answer_question(
-        SHOWCASE_QUESTIONS[5], "1. The person says: my train leaves at 7:40. (Ann, 2026-11-20)"
+        SHOWCASE_QUESTIONS[6], "1. The person says: my train leaves at 7:40. (Ann, 2026-11-20)"
     )
     assert calls == [("recall", "{}")]
     assert "my train leaves at 7:40" in text
-    _, text = await answer_question(SHOWCASE_QUESTIONS[5], "Nothing has been remembered in this chat.")
+    _, text = await answer_question(SHOWCASE_QUESTIONS[6], "Nothing has been remembered in this chat.")
     assert text.startswith("Nothing has been remembered")
 
 
 async def test_it_has_itself_reminded_and_asks_where_the_person_is() -> None:
     calls, text = await answer_question(
-        SHOWCASE_QUESTIONS[6], "Scheduled. Fri 20 Nov 2026, 10:25 (UTC). The person was shown this."
+        SHOWCASE_QUESTIONS[2], "Scheduled. Fri 20 Nov 2026, 10:25 (UTC). The person was shown this."
     )
     assert calls == [("schedule", '{"when": "in one minute", "text": "stretch"}')]
     assert text == "All right, I'll remind you."
@@ -132,14 +132,14 @@ async def test_it_hands_a_tools_refusal_on(question: str, problem: str) -> None:
 
 async def test_without_the_tool_it_says_so() -> None:
     async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
-        answer = await send_messages(player, SHOWCASE_QUESTIONS[0], tools=None)
+        answer = await send_messages(player, "What time is it in Tokyo?", tools=None)
     assert "`clock`" in answer["content"]
     assert "not offered" in answer["content"]
 
 
 async def test_the_story_takes_several_canvases_and_fits_in_a_usual_limit() -> None:
     async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
-        story = await player.send_text(SHOWCASE_QUESTIONS[7], max_tokens=1024, stream=True)
+        story = await player.send_text(SHOWCASE_QUESTIONS[0], max_tokens=1024, stream=True)
     assert story.streamed_reply.content == STORY
     assert story.streamed_reply.finish_reason == "stop"
     assert player.endpoint.requests[0].canvases >= 3

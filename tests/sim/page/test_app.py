@@ -33,6 +33,7 @@ class OpenPage:
     browser: httpx.AsyncClient
     telegram_url: str
     greetings: list[str]
+    kills: list[str]
 
     @property
     def person(self) -> SimulatedPerson:
@@ -73,7 +74,8 @@ async def parse_events(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, An
 
 @pytest.fixture
 async def opened() -> AsyncIterator[OpenPage]:
-    api, greetings = BotApi(limits=FloodLimits.unlimited()), list[str]()
+    api = BotApi(limits=FloodLimits.unlimited())
+    greetings, kills = list[str](), list[str]()
     ann, ben = api.person(7, "Ann"), api.person(8, "Ben")
     group = api.add_group(GROUP_ID, "Team", owner=ann, members=(ben,))
     private_labels, group_labels = ViewLabels("Private", "Bot", "bot"), ViewLabels("Group", "Team", "both")
@@ -89,17 +91,22 @@ async def opened() -> AsyncIterator[OpenPage]:
         ChatView(api, ann, group, group_labels),
         ChatView(api, ben, group, group_labels),
     ]
-    page = ChatPage(api, NOTICE, views)
+    page = ChatPage(api, NOTICE, views, lambda: kills.append("kill"), ":root{}")
     async with api.serve_on_loopback() as telegram, serve(page.app) as url, asyncio.TaskGroup() as tasks:
         running = tasks.create_task(page.run())
         async with httpx.AsyncClient(base_url=url, trust_env=False) as browser:
-            yield OpenPage(api, page, url, browser, telegram, greetings)
+            yield OpenPage(api, page, url, browser, telegram, greetings, kills)
         page.close()
         running.cancel()
 
 
 async def test_the_page_and_its_files_come_with_a_strict_policy(opened: OpenPage):
-    for name, kind in {"": "text/html", "chat.css": "text/css", "chat.js": "text/javascript"}.items():
+    for name, kind in {
+        "": "text/html",
+        "chat.css": "text/css",
+        "palette.css": "text/css",
+        "chat.js": "text/javascript",
+    }.items():
         answer = await opened.browser.get(f"{opened.page.path}{name}")
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith(kind)
@@ -332,6 +339,24 @@ async def test_a_button_is_tapped_and_its_answer_shown(opened: OpenPage):
         (tap,) = opened.bot_api._world.taps.values()
         await opened.call_bot_api("answerCallbackQuery", callback_query_id=tap.query_id, text="Done")
         assert await anext(event_stream) == ("answer", {"id": answer["message_id"], "text": "Done"})
+
+
+async def test_the_gateway_is_killed_by_who_knows_the_page(opened: OpenPage):
+    assert (await opened.post_action("kill", {}, Origin="http://evil.example")).status_code == 403
+    assert opened.kills == []
+    assert (await opened.post_action("kill", {})).status_code == 204
+    assert opened.kills == ["kill"]
+
+
+async def test_what_is_beside_a_chat_is_told_at_first_and_when_it_changes(opened: OpenPage):
+    opened.page.show("turn", {"whole": 1}, 7)
+    opened.page.show("turn", {"whole": 2}, GROUP_ID)
+    async with opened.listen() as event_stream:
+        _, state = await anext(event_stream)
+        assert state["shown"] == {"turn": {"whole": 1}}
+        opened.page.show("turn", {"whole": 1}, 7)
+        opened.page.show("gateway", {"text": "down"})
+        assert await anext(event_stream) == ("gateway", {"text": "down"})
 
 
 async def test_a_draft_is_among_the_first_a_browser_is_told(opened: OpenPage):

@@ -2,6 +2,7 @@
 
 import { day, make, rowOf } from "./bubbles.js";
 import { Composer } from "./composer.js";
+import { Live } from "./live.js";
 import { Sign } from "./sign.js";
 import { Views } from "./views.js";
 
@@ -24,6 +25,7 @@ const composer = new Composer({
   attach: (file, caption) => post("attach", file, { name: file.name, caption }),
   newestOwn: () => [...messages.values()].filter((one) => one.mine).sort((a, b) => b.id - a.id)[0],
 });
+const live = new Live(() => post("kill", {}));
 const views = new Views(() => listen());
 const acts = {
   tap: (id, data) => post("tap", { id, data }),
@@ -81,7 +83,8 @@ function settle() {
     row.classList.toggle("last", after?.name !== message.name);
     if (!before || day(before.date) !== day(message.date)) row.before(make("li", "day", day(message.date)));
   });
-  composer.hideOffered(new Set(sorted.at(-1)?.buttons.flat().map((key) => key.text)));
+  const offered = sorted.at(-1)?.buttons.flat().map((key) => key.text) ?? [];
+  composer.arrange(offered, sorted.map((message) => message.text.replace(/^You asked: /, "")));
   if (follows) chat.scrollTop = chat.scrollHeight;
   $("down").hidden = follows;
 }
@@ -105,6 +108,8 @@ function everything(state) {
   composer.offer(state.commands, state.suggestions);
   sign.rest(state.status);
   sign.draft(state.draft);
+  live.turn();
+  for (const [name, data] of Object.entries(state.shown)) heard[name](data);
   settle();
 }
 
@@ -112,7 +117,7 @@ function notice({ line, details, command }) {
   $("notice-line").textContent = line;
   const how = make("p", "", "Real use: ");
   how.append(make("code", "", command));
-  $("notice-details").replaceChildren(...details.map((text) => make("p", "", text)), how);
+  $("notice-details").replaceChildren(make("p", "line", line), ...details.map((text) => make("p", "", text)), how);
 }
 
 const heard = {
@@ -136,6 +141,8 @@ const heard = {
     messages.delete(id);
     settle();
   },
+  turn: (turn) => live.turn(turn),
+  gateway: (gateway) => live.gateway(gateway),
   draft: ({ draft }) => sign.draft(draft),
   typing: () => sign.typing(),
   commands: ({ commands }) => composer.offerCommands(commands),

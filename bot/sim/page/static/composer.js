@@ -27,9 +27,11 @@ export class Composer {
       this.#show($("menu").hidden ? this.#commands : []);
       this.text.focus();
     });
-    $("suggestions").addEventListener("wheel", (event) => {
-      if (!event.deltaX) $("suggestions").scrollLeft += event.deltaY;
-    }, { passive: true });
+    $("more").addEventListener("click", () => this.#open($("more").ariaExpanded === "false"));
+    $("suggestions").addEventListener("focusin", ({ target }) => {
+      if (target.offsetTop >= $("suggestions").clientHeight) this.#open(true);
+    });
+    new ResizeObserver(() => this.#fold()).observe($("suggestions"));
     $("quote").querySelector(":scope > button").addEventListener("click", () => this.#cancel());
     $("attached").querySelector(":scope > button").addEventListener("click", () => this.#hold(null));
     $("attach").addEventListener("click", () => $("file").click());
@@ -54,16 +56,41 @@ export class Composer {
     const chips = suggestions.map((question) => {
       const chip = make("button", "", question);
       chip.type = "button";
-      chip.addEventListener("click", () => this.acts.send(question, null));
+      chip.addEventListener("click", () => {
+        this.#open(false);
+        this.acts.send(question, null);
+      });
       return chip;
     });
     $("suggestions").replaceChildren(...chips);
-    $("suggestions").hidden = !chips.length;
+    $("examples").hidden = !chips.length;
   }
 
-  // What the newest message offers on its buttons is not offered again.
-  hideOffered(texts) {
-    for (const chip of $("suggestions").children) chip.hidden = texts.has(chip.textContent);
+  // What the newest message offers on its buttons is not offered again; what was asked goes to the end.
+  arrange(offered, asked) {
+    const chips = [...$("suggestions").children];
+    const isAsked = (chip) => asked.includes(chip.textContent);
+    for (const chip of chips) chip.hidden = offered.includes(chip.textContent);
+    const sorted = [...chips.filter((chip) => !isAsked(chip)), ...chips.filter(isAsked)];
+    if (sorted.some((chip, n) => chip !== chips[n])) {
+      const wasFocused = chips.includes(document.activeElement);
+      $("suggestions").replaceChildren(...sorted);
+      if (wasFocused) sorted.find((chip) => !chip.hidden)?.focus();
+    }
+    this.#fold();
+  }
+
+  #open(isOpen) {
+    $("more").ariaExpanded = String(isOpen);
+    $("suggestions").classList.toggle("all", isOpen);
+    $("suggestions").scrollTop = 0;
+    this.#fold();
+  }
+
+  // The button that shows all examples is there only where they do not fit.
+  #fold() {
+    const box = $("suggestions");
+    $("more").hidden = !box.classList.contains("all") && box.scrollHeight <= box.clientHeight + 4;
   }
 
   // Another chat is shown: nothing of what was meant for the one before goes there.

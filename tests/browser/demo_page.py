@@ -1,0 +1,41 @@
+"""The demo's page with the whole gateway behind it, and how a person writes there."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from playwright.async_api import Locator, Page, expect
+
+from bot.demo.environment import Demo, open_demo
+from bot.demo.page import serve_page
+from bot.sim.demo_model.showcase import answer_showcase
+from bot.sim.vllm.server import Brain, SimulatedEndpoint, Timing
+
+PHONE = {"width": 390, "height": 800}
+
+
+@dataclass
+class DemoPage:
+    """A demo with its page's address, and its simulated endpoint."""
+
+    demo: Demo
+    endpoint: SimulatedEndpoint
+    address: str
+
+
+@contextlib.asynccontextmanager
+async def open_page(brain: Brain = answer_showcase, timing: Timing | None = None) -> AsyncIterator[DemoPage]:
+    endpoint = SimulatedEndpoint(timing=timing or Timing.instant(), brain=brain)
+    async with open_demo(endpoint=endpoint) as demo, serve_page(demo) as address:
+        yield DemoPage(demo, endpoint, address)
+
+
+async def ask(page: Page, text: str) -> None:
+    await expect(page.locator(".keys").first).to_be_visible()  # the greeting has come
+    await page.get_by_label("Message", exact=True).fill(text)
+    await page.keyboard.press("Enter")
+
+
+def answers(page: Page) -> Locator:
+    """The bot's messages but its greeting."""
+    return page.locator(".row:not(.mine)").filter(has_not=page.get_by_text("To begin, tap an example"))
