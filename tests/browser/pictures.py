@@ -9,27 +9,24 @@ import io
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from PIL import Image
 from playwright.async_api import Browser, Page, expect
 
-from bot.db.engine import open_database
-from bot.demo.environment import CANVAS_SECONDS, PREFILL_TOKENS_PER_SECOND
+from bot.demo.environment import CANVAS_SECONDS, PREFILL_TOKENS_PER_SECOND, Demo
 from bot.sim.demo_model.showcase import SHOWCASE_QUESTIONS
 from bot.sim.vllm.server import Timing
 from tests.browser.conftest import CANDIDATES, launch
 from tests.browser.demo_page import open_page
 from tests.support.admin_page import log_in, open_admin_page
-from tests.support.empty_database import place_empty_database
-from tests.support.random_month import fill_month
 
 FOLDER = Path(__file__).parents[2] / ".github"
 SCALE = 2
 HEIGHT = 640
 PHONE_WIDTH = 390
 DESKTOP_WIDTH = 1280
-ADMIN_WIDTH = 672
+ADMIN_WIDTH = 860
+ADMIN_HEIGHT = 440
 GAP = 16
 
 
@@ -45,37 +42,49 @@ async def open_tab(browser: Browser, address: str, width: int) -> AsyncIterator[
     await context.close()
 
 
-async def take_demo_picture(browser: Browser, file: Path) -> None:
-    """A story that is told whole although the gateway was killed: as a phone shows it, and step by step."""
+async def take_pictures(browser: Browser, folder: Path) -> None:
+    """Ask the demo what it can show, and kill its gateway in the middle of a story."""
     timing = Timing.canvas(CANVAS_SECONDS, prefill_tokens_per_s=PREFILL_TOKENS_PER_SECOND)
+    story, news, _reminder, *others = SHOWCASE_QUESTIONS  # after the news, a reminder would ask first
+    async with open_page(timing=timing) as page:
+        ben, ann = page.demo.other_person, page.demo.person
+        for person, question in (*((ben, question) for question in others), (ann, news)):
+            update = person.send(question)
+            await page.demo.wait_until_settled(update.update_id, asyncio.Event())
+        await _take_demo_picture(browser, page.address, story, folder / "demo.png")
+        await page.demo.wait_for_breakdowns()
+        await _take_turns_picture(browser, page.demo, folder / "turns.png")
+
+
+async def _take_demo_picture(browser: Browser, address: str, story: str, file: Path) -> None:
+    """A story that is told whole although the gateway was killed: as a phone shows it, and step by step."""
     async with (
-        open_page(timing=timing) as demo,
-        open_tab(browser, demo.address, DESKTOP_WIDTH) as desktop,
-        open_tab(browser, demo.address, PHONE_WIDTH) as phone,
+        open_tab(browser, address, DESKTOP_WIDTH) as desktop,
+        open_tab(browser, address, PHONE_WIDTH) as phone,
     ):
-        await desktop.locator(".keys").get_by_text(SHOWCASE_QUESTIONS[0]).click()
-        await expect(desktop.locator("#steps li").filter(has_text="canvas 3")).to_be_visible()
+        answered = await desktop.locator(".account").count()
+        await expect(desktop.locator(".keys")).to_be_visible()
+        await desktop.get_by_role("button", name=story, exact=True).click()
+        await expect(desktop.locator("#live.running li").filter(has_text="canvas 3")).to_be_visible()
         await desktop.get_by_role("button", name="Kill the gateway").click()
         await expect(desktop.locator("#gateway")).to_contain_text("nothing was lost", timeout=60_000)
-        await expect(phone.locator(".brief")).to_be_visible()
+        await expect(phone.locator(".brief")).to_have_count(answered + 1)
         await expect(phone.locator("#sign")).to_be_hidden(timeout=60_000)
         await desktop.mouse.move(0, 0)
         _join([await phone.screenshot(), await desktop.locator("#live").screenshot()], file)
 
 
-async def take_turns_picture(browser: Browser, file: Path) -> None:
-    """What admins see of the turns of a month."""
-    with TemporaryDirectory() as folder:
-        url = place_empty_database(Path(folder, "canvasgram.db"))
-        async with open_database(url) as database:
-            await fill_month(database, 7)
-            async with (
-                open_admin_page(database, url) as harness,
-                open_tab(browser, f"{harness.url}/admin/login/none", ADMIN_WIDTH) as page,
-            ):
-                await log_in(page, harness)
-                await page.goto(f"{harness.url}/admin/turns")
-                await page.screenshot(path=file)
+async def _take_turns_picture(browser: Browser, demo: Demo, file: Path) -> None:
+    """The turns of the demo as admins see them."""
+    url = demo.gateway.order.result()["settings"]["database_url"]
+    async with (
+        open_admin_page(demo.database, url) as harness,
+        open_tab(browser, f"{harness.url}/admin/login/none", ADMIN_WIDTH) as page,
+    ):
+        await log_in(page, harness)
+        await page.set_viewport_size({"width": ADMIN_WIDTH, "height": ADMIN_HEIGHT})
+        await page.goto(f"{harness.url}/admin/turns")
+        await page.screenshot(path=file)
 
 
 def _join(screenshots: list[bytes], file: Path) -> None:
@@ -95,8 +104,7 @@ async def main() -> None:
     """Write all pictures."""
     executable = next(filter(None, map(shutil.which, CANDIDATES)))
     async with launch(executable) as browser:
-        await take_demo_picture(browser, FOLDER / "demo.png")
-        await take_turns_picture(browser, FOLDER / "turn.png")
+        await take_pictures(browser, FOLDER)
 
 
 if __name__ == "__main__":
