@@ -151,7 +151,9 @@ def _summarize(breakdown: TurnBreakdown, turn: TurnSteps) -> str:
         f"{format_share(most, breakdown.total_seconds, decimals=0)} {word}",
     ]
     if breakdown.canvases:
-        parts.append("1 canvas" if breakdown.canvases == 1 else f"{breakdown.canvases} canvases")
+        noun = "canvas" if breakdown.canvases == 1 else "canvases"
+        bound = "" if breakdown.output.is_complete else "≥ "
+        parts.append(f"{bound}{breakdown.canvases} {noun}")
     return " · ".join(parts)
 
 

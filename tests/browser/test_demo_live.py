@@ -65,6 +65,8 @@ async def test_a_gateway_killed_in_the_middle_of_a_story_tells_it_whole_and_once
         assert outage.seconds is not None
         await expect(words).to_contain_text(f"It came back after {outage.seconds:.1f} s")
         await expect(page.locator(".account")).to_contain_text("down")
+        # What the call that was killed had written is not known.
+        await expect(page.locator(".account .brief")).to_contain_text(re.compile("≥ [0-9] canvases"))
         told = "\n".join(await page.locator(".row:not(.mine) .text").all_inner_texts())
         for words_of_one_place in (
             "Nobody came to Grey Point",

@@ -116,7 +116,7 @@ async def test_what_is_allowed_here_is_listed_taken_back_and_a_new_conversation_
         gateway.ann.send(ring_prompt("three", then="once more"))
         last = await wait_for_question(gateway, "three")
         gateway.ann.send("/new")
-        await wait_for_message(gateway, "I've kept your notes.")
+        await wait_for_message(gateway, "Your notes are kept.")
         ended = await wait_for_message(gateway, "Stopped; I won't run it.")
         assert (ended.message_id, ended.buttons) == (last.message_id, [])
         gateway.ann.send("@@say:something new@@")

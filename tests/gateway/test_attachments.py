@@ -106,7 +106,7 @@ async def test_more_pictures_than_a_turn_takes_are_left_out_and_that_is_said(tmp
         gateway.ann.send_document("last.png", content=png, caption="and?")
         [answer] = await gateway.wait_for_texts()
     reason = "I can't look at that many in one go; please send them one after another"
-    assert answer == f"(I couldn't use 2 of your photos, your picture: {reason}.)\n\nTwo."
+    assert answer == f"(I couldn't use 2 of your photos and your picture: {reason}.)\n\nTwo."
     album, single = last_user_messages(gateway)
     assert (len(message_images(album)), len(message_images(single))) == (2, 0)
     assert message_text(album) == f"[data: photo]\n(photo not shown to you: {reason})\n[end of data]"

@@ -196,7 +196,7 @@ async def look_at_what_was_used(day: FamilyDay) -> None:
     """A member reads answers and seconds, the owner what everybody took, by name."""
     [figures] = await day.say(day.mia, "/usage")
     assert "canvas" not in figures.text.lower()
-    assert " s" in figures.text
+    assert " Sek." in figures.text
     [changed] = await day.say(day.ann, "/limits Mia none")
     assert changed.text == f"Mia · {MIA}: no limit."
     [limit] = await day.say(day.mia, "/limits")

@@ -106,7 +106,7 @@ async def test_a_prompt_too_long_loses_history_before_it_is_refused(
         assert gateway.texts() == ["0", "1", "2", "3"]
         gateway.ann.send("x " * 2000 + "\n")
         refusal = (await gateway.wait_for_texts(5))[-1]
-        assert refusal.startswith("Your message has 4001 characters, more than I can read at once.")
+        assert refusal.startswith("Your message has 4,001 characters, more than I can read at once.")
         assert "as a text file" in refusal
 
 

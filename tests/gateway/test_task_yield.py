@@ -67,7 +67,7 @@ async def test_a_task_that_gave_way_to_a_new_conversation_stays_in_its_own(tmp_p
             gateway.endpoint.hold()
             await gateway.api.wait_until(lambda: messages_starting_with(gateway, "word"))
             gateway.ann.send("/new")
-            await wait_for_message(gateway, "I've kept your notes.")
+            await wait_for_message(gateway, "Your notes are kept.")
             gateway.endpoint.release()
             await wait_for_outcome(gateway, job)
             await gateway.api.wait_until(
