@@ -134,9 +134,9 @@ class Gateway:
         await self.outage_log.wait_until_replaced()
         error = StoreReplaced(
             translatable(
-                "The file of the database was removed or replaced under the running gateway, which stops "
-                "now, so that no more is lost. Put a backup in its place with `canvasgram restore`, then "
-                "start it again."
+                "The database file was removed or replaced while I was running. I stop now, so "
+                "that nothing more is lost. Put a backup in its place with `canvasgram restore`, "
+                "then start me again."
             )
         )
         await self.best_effort_calls.alert_admins(error.explain)

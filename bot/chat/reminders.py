@@ -132,5 +132,5 @@ def format_lateness(
     if queued.late:
         note = translate("This was due {time}, {ago}, while I was away.", time=time_due, ago=ago)
     if queued.left_out:
-        note += " " + translate("I missed earlier times too and won't make them up.")
+        note += " " + translate("I missed earlier times too and won't catch up on them.")
     return f"\n\n({note})"

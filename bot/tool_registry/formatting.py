@@ -155,7 +155,7 @@ def format_reduction(translate: Translator, info: ToolInfo) -> str:
     if not info.reduction:
         return translate("the model reads its whole result")
     expression = escape_for_terminal(info.reduction)
-    return translate("the model reads of its result: {expression}", expression=expression)
+    return translate("the model reads this part of its result: {expression}", expression=expression)
 
 
 def find_effective_rule(info: ToolInfo) -> Rule | None:
@@ -193,7 +193,7 @@ def format_tool(
     if info.reduction:
         expression = escape_for_terminal(info.reduction)
         yield translate(
-            "The model reads of its result: {expression} (set by an admin)", expression=expression
+            "The model reads this part of its result: {expression} (set by an admin)", expression=expression
         )
     if info.is_of_service:
         yield translate("Files: {delivery}", delivery=format_delivery(translate, info))

@@ -56,9 +56,11 @@ async def test_a_gateway_killed_in_the_middle_of_a_story_tells_it_whole_and_once
         await page.locator(".keys").get_by_text("Write a long story").click()
         await expect(page.locator(".row:not(.mine) .text").last).to_contain_text("Grey Point")
         await expect(list_bars(page).filter(has_text="canvas 2")).to_be_visible()
+        gateway.endpoint.hold()
         await page.get_by_role("button", name="Kill the gateway").click()
         words = page.locator("#gateway")
         await expect(words).to_contain_text(re.compile(r"Killed at \d\d:\d\d:\d\d\."))
+        gateway.endpoint.release()
         await expect(list_bars(page).filter(has_text="down")).to_be_visible()
         await expect(words).to_contain_text("nothing was lost", timeout=60_000)
         (outage,) = gateway.demo.gateway.outages

@@ -20,6 +20,7 @@ import typer
 import bot
 import bot.app
 import bot.cli.main as command_line
+import bot.demo
 from bot import logs, terminal
 from bot.cli import exposure
 from bot.errors import CanvasgramError, GatewayRunning, SettingsRefused
@@ -331,7 +332,7 @@ def test_demo_reads_no_settings_and_passes_its_options(
     call: CommandRunner, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     demo = FakeEntryPoint()
-    monkeypatch.setattr(bot, "demo", demo, raising=False)
+    monkeypatch.setattr(bot.demo, "command", demo, raising=False)
     (folder / ".env").write_text("MODEL_SEATS=wrong\n")
     options = ("--model-url", "http://gpu/v1", "--model-key", "word")
     assert call("demo", "--say", "hello", *options)[0] == 5

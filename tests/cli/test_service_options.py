@@ -120,7 +120,7 @@ async def test_a_searxng_as_a_plain_endpoint_takes_a_fixed_value_and_is_reduced(
             await actions.set_reduction(session, "find_pages", "results[")
         expression = "results[:6].{title: title, url: url}"
         line = await actions.set_reduction(session, "find_pages", expression)
-        assert line == f"find_pages: the model reads of its result: {expression}."
+        assert line == f"find_pages: the model reads this part of its result: {expression}."
         lines, succeeded = await actions.run_tool(session, "find_pages", '{"q": "weather"}')
         shown = await actions.show_tool(session, "find_pages", as_json=False)
         assert await actions.set_reduction(session, "find_pages", "default") == (
@@ -129,7 +129,7 @@ async def test_a_searxng_as_a_plain_endpoint_takes_a_fixed_value_and_is_reduced(
         with pytest.raises(ChangeRefused, match="clock is built in"):
             await actions.set_reduction(session, "clock", expression)
     assert succeeded
-    assert f"The model reads of its result: {expression} (set by an admin)" in shown
+    assert f"The model reads this part of its result: {expression} (set by an admin)" in shown
     size = re.search(r"([\d,]+) characters, about ([\d,]+) tokens:$", before[1])
     assert size is not None
     assert lines[1] == f"Before its reduction: {size[1]} characters, about {size[2]} tokens."

@@ -204,7 +204,7 @@ async def test_questions_expire_messages_wait_and_a_group_moves_where_another_re
         await gateways.ask_ann("@@say:Hello Ann@@")
         # One of the two chats is not the leader's.
         bob = gateways.api.person(gateways.find_chat(iter(range(100, 200))), "Bob")
-        assert "let in" in await gateways.ask_ann(f"/people add {bob.id}")
+        assert "now has access" in await gateways.ask_ann(f"/people add {bob.id}")
         assert "ring may be used" in await gateways.ask_ann(f"/grant ring {bob.id}")
         people = (gateways.ann, bob)
         for person in people:

@@ -32,7 +32,7 @@ HOW_TO = translatable(
     "TITLE name Canvas` what people call me there; `none` removes either."
 )
 NO_GROUPS = translatable(
-    "I'm not in any group yet. Add me like a person. If one of my admins adds me, I start right away."
+    "I'm not in any group yet. Add me as you would a person. If one of my admins adds me, I start right away."
 )
 READING_NOTICE = translatable(
     "From now on I also read what you write to each other here and keep recent messages for a day, so that "

@@ -71,7 +71,7 @@ _INTERVAL_LABELS = {
     "starting": translatable("{time} to load what answers need"),
     "preflight": translatable("{time} to look at the message"),
     "seat_wait": translatable("{time} waiting for the model"),
-    "server_queue": translatable("{time} waiting for others at the model"),
+    "server_queue": translatable("{time} waiting while others used the model"),
     "first_canvas": translatable("{time} for the first canvas"),
     "further_canvases": translatable("{time} for further canvases"),
     "failed_calls": translatable("{time} for calls that failed"),
@@ -165,7 +165,11 @@ def format_thinking(translate: Translator, all_sums: Sequence[ThinkingSums]) -> 
     if any(sums.replaced for sums in all_sums):
         others = sum(sums.replaced for sums in without)
         lines.append(
-            translate("    asked again {count}, without {other}", count=with_thinking.replaced, other=others)
+            translate(
+                "    asked again {count}, without {other}",
+                count=with_thinking.replaced,
+                other=others,
+            )
         )
     return lines
 
@@ -358,7 +362,7 @@ def _format_cached(translate: Translator, calls: Iterable[CallStep]) -> Iterator
         share = format_share(translate, cached_tokens / prompt_tokens)
         yield translate("Cached: {share} of the input", share=share)
         if len(reported) < len(calls):
-            yield translate("    known of {part} of {total} calls", part=len(reported), total=len(calls))
+            yield translate("    known for {part} of {total} calls", part=len(reported), total=len(calls))
 
 
 def _format_breakdown(translate: Translator, turn: TurnSteps) -> Iterator[str]:

@@ -166,7 +166,9 @@ def _check_not_too_often(rule: RecurrenceRule, tz: tzinfo, now: float, min_inter
         raise _build_too_often(min_interval_seconds)
     next_times = rrules.find_next_few(rule, tz, now, 8)
     if not next_times:
-        raise UnclearTime(translatable("That never happens before “until”. Pick a later date."))
+        raise UnclearTime(
+            translatable("There is no such time before the date after “until”. Pick a later date.")
+        )
     # Where a clock is put forward, two times of a day may come close together: the median gap counts.
     gaps = sorted(later - earlier for earlier, later in pairwise(next_times))
     if gaps and gaps[len(gaps) // 2] < min_interval_seconds:

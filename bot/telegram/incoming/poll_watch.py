@@ -33,16 +33,16 @@ _RIVAL = translatable(
     "Stop it, or give one of the two its own bot."
 )
 _WEBHOOK = translatable(
-    "Somebody sets a webhook for my bot again and again, so messages reach me late or never. "
-    "Stop that program, or have @BotFather give me a new token."
+    "Somebody sets a webhook for me again and again, so messages reach me late or never. Stop "
+    "that program, or have @BotFather give me a new token."
 )
 _CLOCK_AHEAD = translatable(
-    "The clock of my machine is ahead of Telegram's by more than half a minute, so reminders come early and "
-    "new messages look old. Set it right, best by NTP."
+    "My server's clock is more than half a minute ahead of Telegram's, so reminders come early "
+    "and new messages look old. Set it right, preferably with NTP."
 )
 _CLOCK_BEHIND = translatable(
-    "The clock of my machine is behind Telegram's by more than half a minute, so reminders come late. "
-    "Set it right, best by NTP."
+    "My server's clock is more than half a minute behind Telegram's, so reminders come late. Set "
+    "it right, preferably with NTP."
 )
 
 
@@ -83,7 +83,8 @@ class PollWatch:
         if seconds >= LONG_FLOOD_SECONDS:
             self._flood_ends_at = time.monotonic() + seconds
             text = defer(
-                "Telegram lets me fetch no messages for {time}. They wait there, and I answer them then.",
+                "Telegram won't let me fetch messages for {time}. They wait there, and I'll "
+                "answer them afterwards.",
                 time=partial(format_span, seconds=seconds, unit="minute"),
             )
             await self._alert(text)

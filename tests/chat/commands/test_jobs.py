@@ -383,7 +383,7 @@ async def test_a_reminder_that_comes_late_says_so(harness: UpdateHarness):
         "⏰ tea\n"
         "\n"
         "(This was due Fri 20 Nov 2026, 16:00, 2 hours ago, while I was away. I missed earlier times too "
-        "and won't make them up.)"
+        "and won't catch up on them.)"
     )
 
 

@@ -161,7 +161,7 @@ async def test_who_is_let_in_is_greeted_in_the_language_they_wrote_with(harness:
         ("fr", "Rien n’est en cours.", "Bonjour Anna."),
         ("pt-br", "Não há nada em andamento.", "Olá, Anna."),
         ("ru", "Сейчас ничего не выполняется.", "Здравствуйте, Anna."),
-        ("zh-hant", "现在没有在处理什么。", "你好，Anna。"),
+        ("zh-hant", "现在没有正在处理的内容。", "你好，Anna。"),
     ],
 )
 async def test_commands_are_answered_in_the_persons_language(

@@ -216,13 +216,16 @@ async def test_a_rule_is_set_by_words(harness: UpdateHarness):
 async def test_a_reduction_is_set_for_a_tool_or_a_source_and_goes_with_its_tool(harness: UpdateHarness):
     reply = await send_command(harness, "/tools reduce shop items[].{name: name, price: price}")
     assert reply == (
-        "shop_list, shop_order: the model reads of its result: items[].{name: name, price: price}."
+        "shop_list, shop_order: the model reads this part of its result: items[].{name: name, price: price}."
     )
     assert await send_command(harness, "/tools reduce shop_list default") == (
         "shop_list: the model reads its whole result."
     )
     shown = await send_command(harness, "/tools show shop_order")
-    assert "The model reads of its result: items[].{name: name, price: price} (set by an admin)" in shown
+    assert (
+        "The model reads this part of its result: items[].{name: name, price: price} (set by an admin)"
+        in shown
+    )
     reply = await send_command(harness, "/tools reduce shop_order")
     assert reply.startswith("This isn't valid JMESPath: it is empty")
     await press_button(harness, f"tools:gone:{hash_name('shop_order')}")

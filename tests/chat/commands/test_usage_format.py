@@ -323,7 +323,7 @@ def test_a_cached_share_says_of_how_many_calls_it_is_known():
     lines = format_details(
         ENGLISH, build_turn(True, "", "main", None, 1.5, (CALL, replace(CALL, cached_tokens=None), UNKNOWN))
     ).splitlines()
-    assert lines[-3:-1] == ["Cached: 91.4% of the input", "    known of 1 of 3 calls"]
+    assert lines[-3:-1] == ["Cached: 91.4% of the input", "    known for 1 of 3 calls"]
 
 
 def test_a_turn_without_calls_says_so():

@@ -353,7 +353,10 @@ QUIET_FUNCTIONS = {
         "_mark_rows_unknown",
     ),
     "queues/parked_items.py": ("park", "_end_waiting"),
-    "queues/requeued_items.py": ("store_error",),
+    "queues/requeued_items.py": (
+        "store_error",
+        "take_failed",
+    ),
     "queues/stop_requests.py": ("stop", "stop_lane", "stop_turn", "_drop"),
     "queues/system_jobs.py": ("record_end",),
     "queues/unplaced_items.py": ("forget_message", "forget_dead", "_running"),
