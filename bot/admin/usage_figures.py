@@ -1,5 +1,6 @@
 """The figures of the screen Usage, each beside that of the period before. Pure."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -137,8 +138,16 @@ def _list_duration_figures(
     occurred = now.total.percentiles.get(interval)
     settled = now.total.turns.settled if now.total.turns else 0
     turns = f"{occurred.count if occurred else 0:,} of {settled:,} turns"
+    filters: dict[str, Mapping[str, str]] = {}
+    if occurred and interval == "whole":
+        filters["p95"] = {"longer": f"{math.floor(10 * occurred.p95) / 10:.1f}"}
     return [
-        _build_figure(f"{interval}_{share}_seconds", f"{label}, {share} over {turns}", of_share)
+        _build_figure(
+            f"{interval}_{share}_seconds",
+            f"{label}, {share} over {turns}",
+            of_share,
+            filters=filters.get(share, {}),
+        )
         for share, of_share in cells.items()
     ]
 
@@ -149,23 +158,24 @@ def show_lead_figures(filters: Filters, figures: Sequence[UsageFigure]) -> h.Ele
     turns = by_name["turns"].now or 0
     failed = by_name["failed_turns"].now or 0
     share = failed / turns if turns else 0.0
-    notes = {"failed_turns": f"{share:.0%} of turns; "} if failed else {}
+    is_alarming = share >= ALARMING_SHARE
+    notes = {"failed_turns": f"{share:.0%} of turns; "} if failed and not is_alarming else {}
     lead = [_show_figure(filters, by_name[name], notes.get(name, "")) for name in _LEAD_FIGURES]
     alarm = h.p(".error")[
         f"{FAULT_MARK} {share:.0%} of the turns failed. ",
         h.a(href=build_turns_url(filters, ending="failure"))["Show them"],
     ]
-    return h.section(aria_label="Figures")[share >= ALARMING_SHARE and alarm, h.dl(".figures.lead")[lead]]
+    return h.section(aria_label="Figures")[is_alarming and alarm, h.dl(".figures.lead")[lead]]
 
 
 def show_other_figures(filters: Filters, figures: Sequence[UsageFigure]) -> h.Element:
-    """The other figures, small: what was used, and what was waited for."""
+    """The other figures, small: what was waited for, and what was used."""
     others = [figure for figure in figures if figure.name not in _LEAD_FIGURES]
     groups = (
         h.dl(".figures.rest")[
             [_show_figure(filters, figure) for figure in others if ("wait" in figure.name) == is_wait]
         ]
-        for is_wait in (False, True)
+        for is_wait in (True, False)
     )
     return h.section(aria_label="Further figures")[groups]
 

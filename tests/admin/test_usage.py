@@ -261,6 +261,12 @@ async def test_figures_lead_to_their_turns(database: Database, database_url: str
         rows = await read_table(page, "figures", period="90d", user="8")
         figures = {row["figure"]: row["now"] for row in rows}
         assert figures["failed_turns"] == len(failed.json())
+        longer = re.search(
+            r'<a href="([^"]*longer=[^"]*)">', await page.get_text("/admin/usage?period=90d&user=8")
+        )
+        assert longer
+        slowest = await page.http.get(f"{longer[1].replace('&amp;', '&')}&export=json")
+        assert 0 < len(slowest.json()) < figures["turns"] / 10
         day = max(month.turns, key=lambda turn: float(turn["received_at"]))
         hours = await page.get_text("/admin/usage?period=24h")
         assert "By hour" in hours
