@@ -86,7 +86,7 @@ def _write_labels(columns: Sequence[Column]) -> Iterator[h.Element]:
     step = math.ceil(len(columns) / _MAX_LABELS)
     shown = _place_columns(columns)[::-step]
     for number, (column, x, _) in enumerate(shown):
-        if column is columns[-1]:
+        if column is columns[-1] and step > 1:  # in a narrow slot it would stand out beyond the chart
             yield write_text(".tick.end", WIDTH, _HEIGHT - 8, column.label)
             continue
         rank = ".fine" if number % 2 else ""
