@@ -176,7 +176,7 @@ def build_settings_table(settings: Settings) -> DataTable:
     columns = (
         TableColumn("name", "Setting"),
         TableColumn("value", "Value"),
-        TableColumn("from", "From"),
+        TableColumn("from", "From", is_shown=False),
     )
     rows = []
     for name, value in settings:
