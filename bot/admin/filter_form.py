@@ -61,7 +61,7 @@ def show_filter_form(
                 select_field("Thinking", "thinking", thinking, (("yes", "on"), ("no", "off"))),
                 fields,
                 h.button["Show"],
-                h.a(".clear", href=request.path)["Clear"],
+                h.a(href=request.path)["Clear"],
             ],
         ],
     ]

@@ -188,7 +188,7 @@ async def show_changes(request: PageRequest) -> Content:
         kept,
         fields,
         h.button["Show"],
-        h.a(".clear", href=request.path)["Clear"],
+        h.a(href=request.path)["Clear"],
     ]
     body = [show_periods(request, filters.period.name), form, show_table(table, request)]
     return ScreenPage("Changes by admins", [*body, show_pager(request, page)])

@@ -56,9 +56,6 @@ async def show_screen(request: PageRequest) -> ScreenPage | Download:
         h.p["From ", show_time(since, request.zone), " until ", show_time(until, request.zone), "."],
         _show_figures(calls, server, since=since, until=until),
         _show_chart(request, calls, since=since, until=until),
-        h.p(".nothing")[
-            "Which seat a call had is not stored: a call is drawn in the first lane that is free."
-        ],
         len(calls) == MAX_CALLS and h.p(".error")[f"Only the first {MAX_CALLS:,} calls are drawn."],
         show_table(table, request),
     )
@@ -72,7 +69,8 @@ def _show_chart(request: PageRequest, calls: list[TimedCall], *, since: float, u
     gateway = request.dependencies.gateway
     seat_count = 0 if gateway is None else sum(seats.count for seats in gateway.seats.values())
     chart = show_seats(calls, seat_count, since=since, until=until, zone=request.zone)
-    return chart, show_legend(_LEGEND.items(), _LEGEND)
+    note = "Which seat a call had is not stored: a call is drawn in the first lane that is free."
+    return chart, show_legend(_LEGEND.items(), _LEGEND), show_nothing(note)
 
 
 def parse_span(request: PageRequest) -> tuple[float, float, str]:
