@@ -8,6 +8,7 @@ from bot.admin.data_table import Cell, DataTable, TableColumn
 from bot.admin.filters import Period
 from bot.admin.names import name_person
 from bot.admin.tool_pages import build_tool_path, spell_out
+from bot.admin.usage_figures import ALARMING_SHARE
 from bot.db.tools.sources import Source
 from bot.db.transaction import Transaction
 from bot.db.usage.usage_sums import Scope
@@ -22,14 +23,14 @@ _PERIOD_FIELDS = ("period", "from", "to")
 _TOOL_COLUMNS = (
     TableColumn("tool", "Tool", can_sort=True),
     TableColumn("state", "State", can_sort=True),
-    TableColumn("source", "Source", can_sort=True),
-    TableColumn("may_use", "May use it"),
-    TableColumn("rule", "Rule"),
-    TableColumn("calls", "Calls", is_number=True, can_sort=True),
     TableColumn("failed", "Failed", is_number=True, can_sort=True),
+    TableColumn("calls", "Calls", is_number=True, can_sort=True),
     TableColumn("refused", "Not run", is_number=True, can_sort=True),
     TableColumn("malformed", "Bad arguments", is_number=True, can_sort=True),
     TableColumn("p95_seconds", "p95", is_number=True, can_sort=True),
+    TableColumn("source", "Source", can_sort=True),
+    TableColumn("may_use", "May use it"),
+    TableColumn("rule", "Rule"),
 )
 _SOURCE_COLUMNS = (
     TableColumn("source", "Source"),
@@ -77,10 +78,10 @@ def build_tool_table(
         (
             Cell(info.name, spell_out(info.name), build_tool_path(info.name)),
             Cell(formatting.format_state(ENGLISH, info), style="" if info.state in {"on", "off"} else "bad"),
+            *_show_use(info.name, uses.get(info.name, ToolUse()), query),
             _show_source_name(info),
             Cell(formatting.format_grantees(ENGLISH, info, lambda number: name_person(number, names))),
             Cell(formatting.format_effective_rule(ENGLISH, info)),
-            *_show_use(info.name, uses.get(info.name, ToolUse()), query),
         )
         for info in infos
     ]
@@ -89,10 +90,10 @@ def build_tool_table(
         (
             Cell(name, spell_out(name)),
             Cell("removed"),
-            Cell(""),
-            Cell(""),
-            Cell(""),
             *_show_use(name, use, query),
+            Cell(""),
+            Cell(""),
+            Cell(""),
         )
         for name, use in uses.items()
         if name not in known_names
@@ -107,16 +108,18 @@ def _show_source_name(info: ToolInfo) -> Cell:
 
 
 def _show_use(name: str, use: ToolUse, query: Mapping[str, str]) -> tuple[Cell, ...]:
-    """The figures of a tool, which lead to the turns that called it."""
+    """The figures of a tool, which lead to the turns that called it; many faults are marked."""
     seconds = Cell(use.p95, EMPTY_CELL if use.p95 is None else format_duration(use.p95))
     tools = use.tools
     if not tools.calls:
         nothing = Cell(0, EMPTY_CELL)
-        return Cell(0), nothing, nothing, nothing, Cell("", EMPTY_CELL)
+        return nothing, Cell(0), nothing, nothing, Cell("", EMPTY_CELL)
     share = f"{tools.failed:,} ({tools.failed / tools.calls:.0%})" if tools.failed else "0"
+    faults = tools.failed - tools.refused + tools.malformed  # not what a person refused, nor a repeat
+    style = "bad" if faults >= ALARMING_SHARE * tools.calls else ""
     return (
+        Cell(tools.failed, share, build_turns_url(name, query, outcome="failure"), style=style),
         Cell(tools.calls, href=build_turns_url(name, query)),
-        Cell(tools.failed, share, href=build_turns_url(name, query, outcome="failure")),
         Cell(tools.refused, href=build_turns_url(name, query, outcome="refused")),
         replace(use.malformed, href=build_turns_url(name, query, outcome="refused:arguments")),
         seconds,

@@ -28,7 +28,7 @@ _INTERVALS: Mapping[BreakdownColumn, str] = {
     "whole": "Whole turn",
 }
 SHOWN_INTERVALS = tuple(_INTERVALS)
-ALARMING_SHARE = 0.05  # of turns that failed
+ALARMING_SHARE = 0.05  # of turns that failed, or of the calls of a tool
 _LEAD_FIGURES = ("turns", "failed_turns", "whole_p50_seconds", "whole_p95_seconds", "canvases")
 _COLUMNS = (
     TableColumn("figure", "Figure"),

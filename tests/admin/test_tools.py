@@ -144,6 +144,11 @@ async def test_figures_are_those_of_the_report_and_of_the_rows(database: Databas
         assert shown["lost_tool"]["state"] == "removed"
         text = await page.get_text(f"/admin/tools?{period}")
         assert "/admin/turns?tool=clock&amp;from=2026-10-01&amp;to=2026-10-30" in text
+        sums = [group.tools for group in reported.values() if group.tools]
+        faulty = [
+            tools for tools in sums if 20 * (tools.failed - tools.refused + tools.malformed) >= tools.calls
+        ]
+        assert text.count('<td class="number bad">') == len(faulty)
         one = await page.get_text(f"/admin/tools/clock?{period}")
         assert f">{len(expected['clock']):,}</a>" in one
 
