@@ -74,7 +74,7 @@ def _show_sum(seconds: Mapping[str, float], whole: float) -> Iterator[h.Node]:
 
 
 def describe_longest(turn: TurnSteps) -> str:
-    """What took longest, such as `5.0 s: 54 % fetch_page, 33 % model, 10 % own work`; empty if not known."""
+    """What took longest, such as `5.0 s: 54 % waits (seat wait), 33 % model`; empty if not known."""
     whole = turn.account.get("whole")
     if not whole:
         return ""
@@ -89,18 +89,29 @@ def describe_longest(turn: TurnSteps) -> str:
 
 
 def _name_kind(kind: TimeKind, turn: TurnSteps) -> str:
-    """A kind of time as a word; tools with the name of the one that took more than half of their time."""
+    """A kind of time as a word; tools and waits with the name of what took more than half of their time."""
     if kind in {"canvas", "more"}:
         return "model"
-    sums: defaultdict[str, float] = defaultdict(float)
-    for tool in turn.tools:
-        if tool.began_at is not None and tool.ended_at is not None:
-            sums[tool.name] += tool.ended_at - tool.began_at
+    sums = _sum_by_name(kind, turn)
     longest = max(sums, key=sums.__getitem__, default="")
-    if kind != "tool" or sums[longest] <= sum(sums.values()) / 2:
+    if not sums or sums[longest] <= sum(sums.values()) / 2:
         return TIME_KIND_NAMES[kind]
     share = "mostly " if len(sums) > 1 else ""
-    return f"tools ({share}{cut(longest, 40)})"
+    return f"{TIME_KIND_NAMES[kind]} ({share}{cut(longest, 40)})"
+
+
+def _sum_by_name(kind: TimeKind, turn: TurnSteps) -> Mapping[str, float]:
+    """The seconds of each tool, or of each interval of waits; nothing for other kinds."""
+    sums: defaultdict[str, float] = defaultdict(float)
+    if kind == "tool":
+        for tool in turn.tools:
+            if tool.began_at is not None and tool.ended_at is not None:
+                sums[tool.name] += tool.ended_at - tool.began_at
+    if kind == "wait":
+        for name, seconds in turn.account.items():
+            if seconds and INTERVAL_KINDS.get(name) == kind:
+                sums[INTERVAL_NAMES[name]] += seconds
+    return sums
 
 
 def show_timeline(turn: TurnSteps, now: float) -> h.Node:
