@@ -172,7 +172,10 @@ def _build_tool(tool: ToolStep, turn: TurnSteps, names: Mapping[int, str]) -> tu
 def _build_outcome_cell(tool: ToolStep) -> Cell:
     if tool.outcome is None:
         return Cell(None, "none yet, or lost")
-    return Cell(cut(describe_tool_outcome(tool.outcome, tool.refusal)))
+    text = cut(describe_tool_outcome(tool.outcome, tool.refusal))
+    if tool.outcome == "ok":
+        return Cell(text, f"✓ {text}", style="good")
+    return Cell(text, f"{FAULT_MARK} {text}", style="bad")
 
 
 def _describe_question(tool: ToolStep, names: Mapping[int, str]) -> str:

@@ -95,10 +95,10 @@ def _show_head(request: PageRequest, turn: TurnSteps, names: Mapping[int, str]) 
             "Who", name_person(turn.user, names), href=build_url(TURNS_PATH, {**since, "user": turn.user})
         ),
         show_figure(
-            "Thinking", "on" if turn.thinking else "off", note=f"for: {cut(turn.thinking_why) or UNKNOWN}"
+            "Thinking", "on" if turn.thinking else "off", note=f"why: {cut(turn.thinking_why) or UNKNOWN}"
         ),
         show_figure(
-            "Endpoint", endpoint, note=f"for: {cut(turn.endpoint_why)}" if turn.endpoint_why else None
+            "Endpoint", endpoint, note=f"why: {cut(turn.endpoint_why)}" if turn.endpoint_why else None
         ),
         show_figure("Waited for its chat and for seats", _format_optional(waited)),
         show_figure("Steps", str(max((call.step for call in turn.calls), default=0))),
