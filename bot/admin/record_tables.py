@@ -175,7 +175,7 @@ def build_settings_table(settings: Settings) -> DataTable:
     """Each setting with its value, with every secret hidden, and whether it was set or has its default."""
     columns = (
         TableColumn("name", "Setting"),
-        TableColumn("value", "Value"),
+        TableColumn("value", "Value", style="address"),
         TableColumn("from", "From", is_shown=False),
     )
     rows = []

@@ -36,7 +36,7 @@ _SOURCE_COLUMNS = (
     TableColumn("source", "Source"),
     TableColumn("kind", "What"),
     TableColumn("state", "State"),
-    TableColumn("address", "At"),
+    TableColumn("address", "At", style="address"),
     TableColumn("tools", "Tools", is_number=True),
 )
 
