@@ -65,10 +65,11 @@ async def show_people(request: PageRequest) -> Content:
         return export_table(table, request.export)
     waiting_rows = "#waiting" if roster.strangers else None
     blocked = sum(person.role == "blocked" for person in roster.people)
+    note = f"besides {blocked} blocked" if blocked else None
     body = [
         h.div(".choices")[show_periods(request, period.name), _show_search(request)],
         show_figures(
-            show_figure("People", str(len(roster.people) - blocked), note=f"besides {blocked} blocked"),
+            show_figure("People", str(len(roster.people) - blocked), note=note),
             show_figure("Groups", str(sum(group.state == "in" for group in roster.groups))),
             show_figure("Wait to be let in", str(len(roster.strangers)), href=waiting_rows),
         ),
@@ -105,7 +106,13 @@ def _show_search(request: PageRequest) -> h.Element:
     text = request.query.get("search", "")
     return h.form(".search", method="get", action=request.path, role="search")[
         (h.input(type="hidden", name=name, value=value) for name, value in kept),
-        h.input(type="search", name="search", value=text, aria_label="Name or number"),
+        h.input(
+            type="search",
+            name="search",
+            value=text,
+            placeholder="Name or number",
+            aria_label="Name or number",
+        ),
         h.button["Search"],
     ]
 
