@@ -15,7 +15,7 @@ from bot.db.usage.usage_sums import Scope
 from bot.tool_registry import formatting
 from bot.tool_registry.tool_info import ToolInfo
 from bot.translations.translator import ENGLISH
-from bot.usage.figures import EMPTY_CELL, format_at_least
+from bot.usage.figures import EMPTY_CELL, format_at_least, format_share
 from bot.usage.queries import load_tool_report
 from bot.usage.report import ReportGroup, ToolUsage
 
@@ -114,7 +114,9 @@ def _show_use(name: str, use: ToolUse, query: Mapping[str, str]) -> tuple[Cell, 
     if not tools.calls:
         nothing = Cell(0, EMPTY_CELL)
         return nothing, Cell(0), nothing, nothing, Cell("", EMPTY_CELL)
-    share = f"{tools.failed:,} ({tools.failed / tools.calls:.0%})" if tools.failed else "0"
+    share = (
+        f"{tools.failed:,} ({format_share(tools.failed, tools.calls, decimals=0)})" if tools.failed else "0"
+    )
     faults = tools.failed - tools.refused + tools.malformed  # not what a person refused, nor a repeat
     style = "bad" if faults >= ALARMING_SHARE * tools.calls else ""
     return (

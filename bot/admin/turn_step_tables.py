@@ -9,7 +9,7 @@ from bot.admin.names import name_person
 from bot.admin.svg_chart import FAULT_MARK
 from bot.canvases import costs_canvases
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
-from bot.usage.figures import EMPTY_CELL, UNKNOWN
+from bot.usage.figures import EMPTY_CELL, UNKNOWN, format_share
 from bot.usage.intervals import INTERVAL_DESCRIPTIONS, INTERVAL_ORDER, column_name
 from bot.usage.refusals import describe_tool_outcome
 from bot.usage.turn_report import ANSWER_LABELS, describe_prompt, format_server_times
@@ -78,7 +78,10 @@ def _list_intervals(turn: TurnSteps) -> tuple[tuple[Cell, ...], ...]:
         seconds = turn.account[column_name(kind)]
         if seconds:
             share = seconds / whole
-            cells = (Cell(round(seconds, 3), f"{seconds:.3f}"), Cell(round(share, 4), f"{share:.0%}"))
+            cells = (
+                Cell(round(seconds, 3), f"{seconds:.3f}"),
+                Cell(round(share, 4), format_share(share, 1, decimals=0)),
+            )
             rows.append((Cell(kind), *cells, Cell(INTERVAL_DESCRIPTIONS[kind])))
     return tuple(rows)
 
@@ -144,7 +147,7 @@ def _cached_cell(call: CallStep) -> Cell:
     if not call.prompt_tokens:
         return Cell(call.cached_tokens)
     share = call.cached_tokens / call.prompt_tokens
-    return Cell(call.cached_tokens, f"{call.cached_tokens:,} ({share:.0%})")
+    return Cell(call.cached_tokens, f"{call.cached_tokens:,} ({format_share(share, 1, decimals=0)})")
 
 
 def _canvases_cell(call: CallStep) -> Cell:

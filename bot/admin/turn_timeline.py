@@ -19,7 +19,7 @@ from bot.admin.svg_chart import (
 )
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
 from bot.domain import MAX_BLOCK_TIMES
-from bot.usage.figures import UNKNOWN, format_seconds
+from bot.usage.figures import UNKNOWN, format_seconds, format_share
 from bot.usage.intervals import column_name
 from bot.usage.palette import TIME_KIND_NAMES, TIME_KINDS, TimeKind
 from bot.usage.refusals import describe_tool_outcome
@@ -84,8 +84,10 @@ def describe_longest(turn: TurnSteps) -> str:
             sums[_name_kind(INTERVAL_KINDS[name], turn)] += value
     longest = sorted(sums.items(), key=lambda kind: -kind[1])
     shares = [(name, seconds / whole) for name, seconds in longest[:MAX_NAMED]]
-    parts = [f"{share:.0%} {name}" for name, share in shares if share >= MIN_NAMED_SHARE]
-    return f"{format_duration(whole)}: {', '.join(parts)}".replace("%", " %")
+    parts = [
+        f"{format_share(share, 1, decimals=0)} {name}" for name, share in shares if share >= MIN_NAMED_SHARE
+    ]
+    return f"{format_duration(whole)}: {', '.join(parts)}"
 
 
 def _name_kind(kind: TimeKind, turn: TurnSteps) -> str:

@@ -17,7 +17,7 @@ from bot.admin.data_table import Cell, DataTable, TableColumn
 from bot.admin.filters import Filters
 from bot.admin.svg_chart import FAULT_MARK
 from bot.db.usage.usage_sums import BreakdownColumn, CallSums
-from bot.usage.figures import format_at_least, format_count, get_known
+from bot.usage.figures import format_at_least, format_count, format_share, get_known
 from bot.usage.report import UsageReport
 
 UNKNOWN_CALL_FILTERS = MappingProxyType({"unknown": "output"})
@@ -158,11 +158,12 @@ def show_lead_figures(filters: Filters, figures: Sequence[UsageFigure]) -> h.Ele
     turns = by_name["turns"].now or 0
     failed = by_name["failed_turns"].now or 0
     share = failed / turns if turns else 0.0
+    percents = format_share(share, 1, decimals=0)
     is_alarming = share >= ALARMING_SHARE
-    notes = {"failed_turns": f"{share:.0%} of turns; "} if failed and not is_alarming else {}
+    notes = {"failed_turns": f"{percents} of turns; "} if failed and not is_alarming else {}
     lead = [_show_figure(filters, by_name[name], notes.get(name, "")) for name in _LEAD_FIGURES]
     alarm = h.p(".error")[
-        f"{FAULT_MARK} {share:.0%} of the turns failed. ",
+        f"{FAULT_MARK} {percents} of the turns failed. ",
         h.a(href=build_turns_url(filters, ending="failure"))["Show them"],
     ]
     return h.section(aria_label="Figures")[is_alarming and alarm, h.dl(".figures.lead")[lead]]
