@@ -29,6 +29,7 @@ _INTERVALS: Mapping[BreakdownColumn, str] = {
 }
 SHOWN_INTERVALS = tuple(_INTERVALS)
 ALARMING_SHARE = 0.05  # of turns that failed, or of the calls of a tool
+_NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 _LEAD_FIGURES = ("turns", "failed_turns", "whole_p50_seconds", "whole_p95_seconds", "canvases")
 _COLUMNS = (
     TableColumn("figure", "Figure"),
@@ -188,11 +189,12 @@ def _show_figure(filters: Filters, figure: UsageFigure, note: str = "") -> h.Ele
 
 def describe_change(figure: UsageFigure) -> str:
     """How a figure has changed, such as `+12 %, before 1,234`."""
+    before = f"before {figure.before_text}".replace(" ", _NO_BREAK_SPACE)
     if not figure.now or not figure.before:
-        return f"before {figure.before_text}"
+        return before
     percents = round(100 * (figure.now - figure.before) / figure.before)
     change = f"{percents:+,}" if percents else "±0"
-    return f"{change} %, before {figure.before_text}"
+    return f"{change}{_NO_BREAK_SPACE}%, {before}"
 
 
 def build_turns_url(filters: Filters, **changes: str | None) -> str:
