@@ -20,6 +20,7 @@ from bot.admin.components import (
 from bot.admin.data_table import export_table, pick_table, show_exports, show_table
 from bot.admin.names import name_lane, name_person
 from bot.admin.page_request import Download, PageRequest, Screen, ScreenPage
+from bot.admin.screens.turns import ENDINGS
 from bot.admin.turn_step_tables import build_tables
 from bot.admin.turn_timeline import describe_longest, show_intervals, show_timeline
 from bot.db.people import people
@@ -89,8 +90,9 @@ def _show_head(request: PageRequest, turn: TurnSteps, names: Mapping[int, str]) 
     waited = None if whole is None else turn.account["lane_wait"] + turn.account["seat_wait"]
     endpoint = "first" if turn.endpoint == "main" else "second"
     mark, _ = mark_ending(turn.ending)
+    ending = turn.ending or turn.state
     figures = [
-        show_figure("Ending", f"{mark} {cut(turn.ending or turn.state)}"),
+        show_figure("Ending", f"{mark} {cut(ENDINGS.get(ending, ending))}"),
         show_figure(
             "Who", name_person(turn.user, names), href=build_url(TURNS_PATH, {**since, "user": turn.user})
         ),
