@@ -99,7 +99,7 @@ def _parse_moment(text: str, zone: ZoneInfo, now: float) -> float:
 
 def _show_form(request: PageRequest, until: float, length: str) -> h.Element:
     seconds = LENGTHS[length]
-    options = [h.option(value=name, selected=name == length)[name] for name in LENGTHS]
+    options = [h.option(value=name, selected=name == length)[_name_length(name)] for name in LENGTHS]
     middles = {"Earlier": until - 1.5 * seconds, "Later": until + 0.5 * seconds}
     links = [
         h.a(href=build_url(request.path, {"at": _format_moment(moment, request.zone), "length": length}))[
@@ -115,6 +115,11 @@ def _show_form(request: PageRequest, until: float, length: str) -> h.Element:
         h.button["Show"],
         links,
     ]
+
+
+def _name_length(name: str) -> str:
+    """A length as durations are written: `30 min`."""
+    return name.replace("m", " min").replace("h", " h")
 
 
 def _format_moment(moment: float, zone: ZoneInfo) -> str:
