@@ -125,7 +125,8 @@ def format_moment(translate: Translator, timestamp: float, zone: tzinfo) -> str:
 
 def format_weekday(translate: Translator, weekday: int) -> str:
     """Format a weekday, by its number from Monday, 0: `Thursday`."""
-    name: str = _load_locale(translate).days["stand-alone"]["wide"][weekday]
+    # Those of "stand-alone" are a link of CLDR, which Babel resolves once for all languages.
+    name: str = _load_locale(translate).days["format"]["wide"][weekday]
     return name
 
 
