@@ -1,6 +1,7 @@
 """The demo's page with the whole gateway behind it, and how a person writes there."""
 
 import contextlib
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -28,6 +29,23 @@ async def open_page(brain: Brain = answer_showcase, timing: Timing | None = None
     endpoint = SimulatedEndpoint(timing=timing or Timing.instant(), brain=brain)
     async with open_demo(endpoint=endpoint) as demo, serve_page(demo) as address:
         yield DemoPage(demo, endpoint, address)
+
+
+async def kill_in_story(page: Page, gateway: DemoPage, canvases: int) -> None:
+    """Press the button once the story has so many canvases; the model waits until it is pressed."""
+    await gateway.endpoint.wait_until(
+        lambda: any(
+            request.canvases >= canvases and request.finished_at is None
+            for request in gateway.endpoint.requests
+        )
+    )
+    gateway.endpoint.hold()
+    shown = page.locator("#live.running li").filter(has_text=f"canvas {canvases}")
+    await expect(shown).to_be_visible(timeout=60_000)
+    await page.get_by_role("button", name="Kill the gateway").click()
+    killed = re.compile(r"Killed at \d\d:\d\d:\d\d\.")
+    await expect(page.locator("#gateway")).to_contain_text(killed, timeout=60_000)
+    gateway.endpoint.release()
 
 
 async def ask(page: Page, text: str) -> None:

@@ -17,7 +17,7 @@ from bot.demo.environment import CANVAS_SECONDS, PREFILL_TOKENS_PER_SECOND, Demo
 from bot.sim.demo_model.showcase import SHOWCASE_QUESTIONS
 from bot.sim.vllm.server import Timing
 from tests.browser.conftest import CANDIDATES, launch
-from tests.browser.demo_page import open_page
+from tests.browser.demo_page import DemoPage, kill_in_story, open_page
 from tests.support.admin_page import log_in, open_admin_page
 
 FOLDER = Path(__file__).parents[2] / ".github"
@@ -51,22 +51,21 @@ async def take_pictures(browser: Browser, folder: Path) -> None:
         for person, question in (*((ben, question) for question in others), (ann, news)):
             update = person.send(question)
             await page.demo.wait_until_settled(update.update_id, asyncio.Event())
-        await _take_demo_picture(browser, page.address, story, folder / "demo.png")
+        await _take_demo_picture(browser, page, story, folder / "demo.png")
         await page.demo.wait_for_breakdowns()
         await _take_turns_picture(browser, page.demo, folder / "turns.png")
 
 
-async def _take_demo_picture(browser: Browser, address: str, story: str, file: Path) -> None:
+async def _take_demo_picture(browser: Browser, demo_page: DemoPage, story: str, file: Path) -> None:
     """A story that is told whole although the gateway was killed: as a phone shows it, and step by step."""
     async with (
-        open_tab(browser, address, DESKTOP_WIDTH) as desktop,
-        open_tab(browser, address, PHONE_WIDTH) as phone,
+        open_tab(browser, demo_page.address, DESKTOP_WIDTH) as desktop,
+        open_tab(browser, demo_page.address, PHONE_WIDTH) as phone,
     ):
         answered = await desktop.locator(".account").count()
         await expect(desktop.locator(".keys")).to_be_visible()
         await desktop.get_by_role("button", name=story, exact=True).click()
-        await expect(desktop.locator("#live.running li").filter(has_text="canvas 3")).to_be_visible()
-        await desktop.get_by_role("button", name="Kill the gateway").click()
+        await kill_in_story(desktop, demo_page, 3)
         await expect(desktop.locator("#gateway")).to_contain_text("nothing was lost", timeout=60_000)
         await expect(phone.locator(".brief")).to_have_count(answered + 1)
         await expect(phone.locator("#sign")).to_be_hidden(timeout=60_000)

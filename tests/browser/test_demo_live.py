@@ -8,7 +8,7 @@ from playwright.async_api import Locator, Page, expect
 from bot.sim.demo_model.story import STORY
 from bot.sim.vllm.server import Timing, reply_with
 from tests.browser.conftest import Visit
-from tests.browser.demo_page import ask, open_page
+from tests.browser.demo_page import ask, kill_in_story, open_page
 from tests.support.admin_page import list_axe_violations
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.usefixtures("migrated_demos")]
@@ -55,12 +55,8 @@ async def test_a_gateway_killed_in_the_middle_of_a_story_tells_it_whole_and_once
     async with open_page(timing=Timing.canvas(0.5)) as gateway, visit(gateway.address, **SCREENS) as page:
         await page.locator(".keys").get_by_text("Write a long story").click()
         await expect(page.locator(".row:not(.mine) .text").last).to_contain_text("Grey Point")
-        await expect(list_bars(page).filter(has_text="canvas 2")).to_be_visible()
-        gateway.endpoint.hold()
-        await page.get_by_role("button", name="Kill the gateway").click()
+        await kill_in_story(page, gateway, 2)
         words = page.locator("#gateway")
-        await expect(words).to_contain_text(re.compile(r"Killed at \d\d:\d\d:\d\d\."))
-        gateway.endpoint.release()
         await expect(list_bars(page).filter(has_text="down")).to_be_visible()
         await expect(words).to_contain_text("nothing was lost", timeout=60_000)
         (outage,) = gateway.demo.gateway.outages
