@@ -83,14 +83,14 @@ class ChatSchedules:
         if not when and not text:
             return CallPreview("", "", is_own_wish=True)  # it only lists
         question = TASK_QUESTION if arguments.get("task") else REMINDER_QUESTION
+        if self._list_lost_numbers(when, text):
+            return CallPreview(question, f"{text}\n{when}", is_own_wish=True)  # it is refused when it runs
         try:
             schedule = await self._user_jobs.parse_when(
                 self._owner.person, when, self._translate.language, self._said_at
             )
         except UnclearTime:
             return CallPreview(question, f"{text}\n{when}")
-        if self._list_lost_numbers(when, text):
-            return CallPreview(question, "", is_own_wish=True)  # it is refused when it runs
         is_own_wish = not arguments.get("task") and await self._is_own_wish(schedule, text)
         return CallPreview(question, f"{text}\n{format_schedule(self._translate, schedule)}", is_own_wish)
 

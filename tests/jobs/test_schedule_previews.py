@@ -72,5 +72,6 @@ async def test_a_call_for_a_line_that_only_the_model_reads_asks_unless_it_lost_a
     assert "Tue 24 Nov 2026, 17:30" in await schedules.add(kept["when"], kept["text"], task=False)
     lost = {"when": "tomorrow at 5:30 pm", "text": "chiamare Anna"}
     assert (await schedules.preview(lost)).is_own_wish
+    assert (await schedules.preview(lost | {"when": "once in a blue moon"})).is_own_wish
     with pytest.raises(ToolError, match="wrote 17 and 100 and 555"):
         await schedules.add(lost["when"], lost["text"], task=False)
