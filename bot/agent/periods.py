@@ -55,8 +55,8 @@ def _load() -> tuple[_Line, ...]:
         meaning, _, words = line.partition(" = ")
         unit, number = meaning.split()
         spaced = words.replace(" | ", "|").strip().replace(" ", r"\s+")
-        letters_end = r"(?<![^\W\d_\u3400-\u9fff])(?<!\d)(?:{})(?![^\W\d_\u3400-\u9fff])"
-        lines.append(_Line(unit, int(number), re.compile(letters_end.format(spaced), re.IGNORECASE)))
+        whole_words = r"(?<![^\W\d_\u3400-\u9fff])(?<!\d)(?:{})(?![^\W\d_\u3400-\u9fff])"
+        lines.append(_Line(unit, int(number), re.compile(whole_words.format(spaced), re.IGNORECASE)))
     return tuple(lines)
 
 
@@ -69,10 +69,10 @@ def _find_month(today: date, number: int, year: int | None) -> tuple[date, date]
 
 
 def _find_month_back(today: date, count: int, year: int | None) -> tuple[date, date]:
-    end = (today.replace(day=1) + timedelta(days=31)).replace(day=1)
+    day = today
     for _ in range(count):
-        end = (end - timedelta(days=1)).replace(day=1)
-    return (end - timedelta(days=1)).replace(day=1), end
+        day = day.replace(day=1) - timedelta(days=1)
+    return _find_month(today, day.month, day.year)
 
 
 def _find_day(today: date, count: int, year: int | None) -> tuple[date, date]:
