@@ -5,6 +5,7 @@
 
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Literal
 
 from bot.chat.actions import (
@@ -47,6 +48,9 @@ from bot.telegram.best_effort_calls import CommandMenu
 from bot.translations.translator import Translator, load_translator, translatable
 from tools.search.tool import SEARCH_TOOL_NAME
 
+MAX_NAME_CHARS = 32  # of a command's name, as Telegram has it
+MAX_OFFERED_CHARS = 200  # of what stands behind a mistyped command
+NEAR_SHARE = 0.7  # of letters that a mistyped command has in common with the one that is meant
 _COMMAND_PATTERN = re.compile(r"/(\w+)(?:@\w+)?\s*(.*)", re.DOTALL)
 
 
@@ -96,7 +100,7 @@ def choose_command_action(
     if role is None:
         return strangers.reject_stranger, ""
     if command is None:
-        return reply_unknown, name
+        return reply_unknown, text
     return reply_admins_only, name
 
 
@@ -142,11 +146,30 @@ def list_commands(role: RoleOrBlocked | None, *, has_fallback: bool) -> list[Com
     return [command for command in usable if has_fallback or not command.needs_fallback]
 
 
+def find_near_command(name: str, role: RoleOrBlocked | None, *, in_group: bool) -> str | None:
+    """Return the name of the command that somebody who may use it there has probably mistyped."""
+    usable = [
+        command.name for command in COMMANDS if can_use(command, role) and (command.in_groups or not in_group)
+    ]
+    return next(iter(get_close_matches(name, usable, n=1, cutoff=NEAR_SHARE)), None)
+
+
 async def reply_unknown(context: ActionContext) -> ActionResult:
-    command = f"/{context.args[:32]}"
-    return reply_text(
-        context.translate("I don't know {command}. /help shows what I can do.", command=command)
+    """Offer the nearest command: Telegram's apps send it by a tap; one with words is copied by a tap."""
+    name, args = parse_command(context.args)
+    command = f"/{name[:MAX_NAME_CHARS]}"
+    near_name = find_near_command(name[:MAX_NAME_CHARS], context.role, in_group=context.is_group)
+    if near_name is None:
+        return reply_text(
+            context.translate("I don't know {command}. /help shows what I can do.", command=command)
+        )
+    offer = f"/{near_name}"
+    if args and len(args) <= MAX_OFFERED_CHARS:
+        offer = f"{offer} {args}"
+    text = context.translate(
+        "I don't know {command}. Did you mean {near_command}?", command=command, near_command=offer
     )
+    return reply_text(text, code=offer if " " in offer else "")
 
 
 async def reply_privately_only(context: ActionContext) -> ActionResult:

@@ -60,6 +60,28 @@ async def test_an_unknown_command_names_help(harness: UpdateHarness):
     assert sent.text == "I don't know /frobnicate. /help shows what I can do."
 
 
+@pytest.mark.parametrize(("typed", "meant"), [("/stopp", "stop"), ("/Usgae@canvas_bot", "usage")])
+async def test_a_mistyped_command_offers_the_nearest(harness: UpdateHarness, typed: str, meant: str):
+    (sent,) = await harness.send_text(typed)
+    assert sent.text.endswith(f"Did you mean /{meant}?")
+    assert not sent.entities
+
+
+async def test_what_stands_behind_a_mistyped_command_is_copied_with_the_nearest(harness: UpdateHarness):
+    (sent,) = await harness.send_text("/remnd tomorrow at 9 call Zoë 🙂")
+    (code,) = sent.entities
+    units = sent.text.encode("utf-16-le")[2 * code["offset"] :][: 2 * code["length"]]
+    assert units.decode("utf-16-le") == "/remind tomorrow at 9 call Zoë 🙂"
+    (sent,) = await harness.send_text("/remnd " + "x" * 4000)
+    assert sent.text == "I don't know /remnd. Did you mean /remind?"
+
+
+def test_only_commands_that_somebody_may_use_are_offered():
+    assert registry.find_near_command("peopel", "admin", in_group=False) == "people"
+    assert registry.find_near_command("peopel", "member", in_group=False) is None
+    assert registry.find_near_command("langage", "member", in_group=True) is None
+
+
 @pytest.mark.parametrize("command", ["invite", "people"])
 async def test_what_is_for_admins_says_so(harness: UpdateHarness, command: str):
     (sent,) = await harness.send_text(f"/{command}")
