@@ -4,10 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell
-from bot.db.queues.current_work import CurrentWork
+from bot.db.queues.current_work import SIGN_OF_LIFE_SECONDS, CurrentWork
 from bot.db.shares import LiveReplica
-
-SIGN_OF_LIFE_SECONDS = 75  # an idle gateway gives one a minute; a busy disk may delay it
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ Takes the steps one by one and keeps the observations; an endpoint that goes awa
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -13,18 +14,20 @@ from typing import Final
 import httpx
 
 from bot.check.client import CallBudgetSpent, CallLost, CheckLimits, ProbeClient
-from bot.check.findings import CheckReport
+from bot.check.findings import CheckReport, Verdict, fail_verdict, pass_verdict
 from bot.check.observations import Observations
 from bot.check.report import build_report
 from bot.check.search_probe import probe_search
 from bot.check.steps import STEPS, ProbeStep, ProbeSteps
 from bot.check.telegram_probe import probe_telegram
 from bot.errors import SettingsRefused
+from bot.llm.server_api import parse_models
 from bot.settings import NO_BOT_TOKEN, Settings, build_settings, load_settings
 from tools.search.engine import SearchEngine
 from tools.search.tool import choose_engine
 
 MAX_LOST_CALLS: Final = 3  # calls in a row that may fail
+CHECK_HINT: Final = "canvasgram check says more"
 CALLS_PER_SERVER: Final = 10  # that a check may make more for each server named
 
 CheckProgress = Callable[[int, int, str], None]
@@ -110,19 +113,43 @@ async def observe_endpoint(
     options: CheckOptions, on_progress: CheckProgress, stop: asyncio.Event | None = None
 ) -> Observations:
     """Make all calls of a check, or those until `stop`; never raises for what the endpoint does."""
-    timeout = httpx.Timeout(options.limits.call_seconds)
-    # vLLM drops idle connections after 5 s; a call on one it is just dropping would look like a fault.
-    limits = httpx.Limits(max_connections=None, keepalive_expiry=3.0)
-    addresses = (options.url, *options.servers)
-    verify = not all(address.startswith("http://") for address in addresses)  # certificates take 20 ms
-    async with httpx.AsyncClient(timeout=timeout, trust_env=False, limits=limits, verify=verify) as http:
-        client = ProbeClient(http, options.url, options.key, options.all_limits, options.servers)
+    async with _open_client(options) as client:
         check_run = _CheckRun(client, options)
         async with asyncio.TaskGroup() as tasks:
             check_task = tasks.create_task(check_run.run_steps(on_progress), name="check")
             stop_task = tasks.create_task(_cancel_on_stop(stop, check_task), name="stop")
             check_task.add_done_callback(lambda _: stop_task.cancel())
         return check_run.build_observations(was_interrupted=check_task.cancelled())
+
+
+async def probe_briefly(options: CheckOptions) -> Verdict:
+    """Ask the endpoint what it serves and what runs there: no model call."""
+    async with _open_client(options) as client:
+        try:
+            route = await client.request_route("GET", "models")
+        except CallLost as error:
+            return fail_verdict(f"{options.url} does not answer: {error}", CHECK_HINT)
+        if not route.ok:
+            return fail_verdict(f"{options.url} answers HTTP {route.status}", CHECK_HINT)
+        names = [model.name for model in parse_models(route.body)]
+        if not names or (options.model and options.model not in names):
+            return fail_verdict(f"{options.url} serves {', '.join(names) or 'no model'}", CHECK_HINT)
+        gauges = await client.read_gauges()
+    model = options.model or names[0]
+    if gauges is None:
+        return pass_verdict(f"{model} answers; what runs there is not said")
+    return pass_verdict(f"{model} answers; {gauges.running} calls run there, {gauges.waiting} wait")
+
+
+@asynccontextmanager
+async def _open_client(options: CheckOptions) -> AsyncIterator[ProbeClient]:
+    timeout = httpx.Timeout(options.limits.call_seconds)
+    # vLLM drops idle connections after 5 s; a call on one it is just dropping would look like a fault.
+    limits = httpx.Limits(max_connections=None, keepalive_expiry=3.0)
+    addresses = (options.url, *options.servers)
+    verify = not all(address.startswith("http://") for address in addresses)  # certificates take 20 ms
+    async with httpx.AsyncClient(timeout=timeout, trust_env=False, limits=limits, verify=verify) as http:
+        yield ProbeClient(http, options.url, options.key, options.all_limits, options.servers)
 
 
 class _CheckRun:

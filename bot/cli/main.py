@@ -181,6 +181,22 @@ def check(
 
 
 @cli.command(
+    epilog="Example: canvasgram status. "
+    "Exit codes: 0 all is well, 1 a part fails, 3 a warning, 4 something could not be determined."
+)
+def status(env_file: EnvFile = ENV_FILE) -> Work:
+    """Show on one screen whether all is well: gateway, Telegram, model, queue, database, backup."""
+    from bot.cli.status import load_status, render_status
+
+    async def work(_: asyncio.Event) -> int:
+        loaded_status = await load_status(env_file, now=time.time())
+        write_output(render_status(loaded_status))
+        return loaded_status.exit_code
+
+    return work
+
+
+@cli.command(
     epilog="Examples: canvasgram report --since 30d --by day · "
     "canvasgram report --list calls --sort input --top 5 · canvasgram report audit --since 7d"
 )

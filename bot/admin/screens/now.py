@@ -22,16 +22,11 @@ from bot.admin.components import (
 from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell, show_table
 from bot.admin.names import name_lane, name_person
 from bot.admin.page_request import Fragment, PageRequest, RunningGateway, Screen, ScreenPage
-from bot.admin.replica_table import (
-    SIGN_OF_LIFE_SECONDS,
-    build_replica_table,
-    describe_replicas,
-    list_replicas,
-)
+from bot.admin.replica_table import build_replica_table, describe_replicas, list_replicas
 from bot.admin.svg_chart import FAULT_MARK
 from bot.admin.tool_pages import build_tool_path
 from bot.db.people import people
-from bot.db.queues.current_work import CurrentWork, load_current_work
+from bot.db.queues.current_work import SIGN_OF_LIFE_SECONDS, CurrentWork, load_current_work
 from bot.db.shares import LiveReplica
 from bot.db.usage.call_filters import ANY_FAILURE
 from bot.domain import PEOPLE_PRIORITY, SUMMARIES_PRIORITY, TASKS_PRIORITY, WARMUP_PRIORITY

@@ -11,6 +11,7 @@ from bot.db.usage.ledger_columns import IS_FAILED_TURN
 from bot.domain import DAY_SECONDS, ItemKind
 
 MAX_ROWS = 12  # of each list
+SIGN_OF_LIFE_SECONDS = 75  # an idle gateway gives one a minute; a busy disk may delay it
 UNKNOWN_DAYS = 7  # for which sends of unknown outcome are listed
 _item = inbox.c
 _sent = outbox.c
@@ -96,11 +97,13 @@ class CurrentWork:
     """All of it, each list bounded; `parked`: turns that wait for a person. `failed`: turns since a moment.
 
     `seen_at`: the last sign of life of a gateway (None: none ever ran). `running_at`: of one that has not
-    ended in order. `replicas`: empty for a gateway that is alone on its database.
+    ended in order; `began_at`: since when the newest of them runs. `replicas`: empty for a gateway that is
+    alone on its database.
     """
 
     seen_at: float | None
     running_at: float | None
+    began_at: float | None
     replicas: tuple[ReplicaRow, ...]
     running: tuple[RunningItem, ...]
     waiting: tuple[WaitingLane, ...]
@@ -115,10 +118,13 @@ class CurrentWork:
 
 async def load_current_work(tx: Transaction, *, failed_since: float, now: float) -> CurrentWork:
     """What runs and waits now, and how many turns failed that came since a moment."""
+    has_not_ended = lives.c.ended_at.is_(None)
     signs_of_life = select(
-        func.max(lives.c.seen_at), func.max(case((lives.c.ended_at.is_(None), lives.c.seen_at)))
+        func.max(lives.c.seen_at),
+        func.max(case((has_not_ended, lives.c.seen_at))),
+        func.max(case((has_not_ended, lives.c.began_at))),
     )
-    seen_at, running_at = (await tx.execute(signs_of_life)).one()
+    seen_at, running_at, began_at = (await tx.execute(signs_of_life)).one()
     counts = select(_item.state, func.count()).where(_item.state.in_(("new", "parked"))).group_by(_item.state)
     by_state = {row[0]: int(row[1]) for row in await tx.execute(counts)}
     running = select(_item.kind, _item.lane, _item.sender, _item.taken_at).where(_item.state == "running")
@@ -132,6 +138,7 @@ async def load_current_work(tx: Transaction, *, failed_since: float, now: float)
     return CurrentWork(
         seen_at=seen_at,
         running_at=running_at,
+        began_at=began_at,
         replicas=tuple(ReplicaRow(*row) for row in await _load(tx, _SELECT_REPLICAS)),
         running=tuple(RunningItem(*row) for row in await _load(tx, running.order_by(_item.taken_at))),
         waiting=tuple(WaitingLane(*row) for row in await _load(tx, waiting)),
