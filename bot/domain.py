@@ -38,8 +38,8 @@ RefusalReason = Literal[
 CallOutcome = Literal["ok", "cut", "cancelled", "failed"]
 EndpointRole = Literal["main", "fallback"]  # which of the two endpoints answers
 AttachmentKind = Literal["image", "document", "sound"]
-FileKind = Literal["photo", "document", "too_large"]  # how a file for the person is sent, if at all
-PartKind = Literal["text", "photo", "document", "album"]
+FileKind = Literal["photo", "document", "voice", "too_large"]  # how a file for the person is sent, if at all
+PartKind = Literal["text", "photo", "document", "voice", "album"]
 
 NotifyAdmins = Callable[[str, Translatable], Awaitable[None]]
 """Posts a text about a subject to all admins, each in their language; the same text about it only once."""

@@ -23,6 +23,7 @@ CanvasgramError
 ├── ServerAway               nothing that speaks the protocol answers at this address
 ├── KeyRefused               the endpoint requires a key, or another one
 ├── AttachmentUnusable       an attachment cannot be fetched, opened or understood
+├── SpeechFailed             a text could not be read out
 └── CallFailed               a model call ended without a reply
     ├── EndpointAway         down, loading, busy or cut: the same request may be sent again
     ├── PromptTooLong        the prompt does not fit the context
@@ -146,6 +147,10 @@ class KeyRefused(CanvasgramError):
 
 class AttachmentUnusable(CanvasgramError):
     """An attachment cannot be fetched, opened or understood. The text completes "because …"."""
+
+
+class SpeechFailed(CanvasgramError):
+    """A text could not be read out. The text says what the service did."""
 
 
 class CallFailed(CanvasgramError):

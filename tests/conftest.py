@@ -34,6 +34,7 @@ SLOW = frozenset(
         "app/test_start.py",
         "attachments/test_office_extraction.py",
         "attachments/test_reader.py",
+        "attachments/test_speech.py",
         "attachments/test_transcription.py",
         "bench",
         "browser",

@@ -52,6 +52,7 @@ from bot.telegram.formatting.answer_links import mark_sources, may_have_links
 from bot.telegram.formatting.autolinks import find_addresses, keep_known_links
 from bot.telegram.formatting.block_files import build_block_files
 from bot.telegram.formatting.render import clean_text
+from bot.telegram.formatting.speech_text import build_speech_text
 from bot.telegram.formatting.splitter import Piece
 from bot.telegram.incoming import verdicts
 from bot.telegram.incoming.attachments import clean_name
@@ -271,6 +272,7 @@ PARSERS = (
     Parser("links of a message", _keep_known_links, MESSAGE_CHARS),
     Parser("sources of a short answer", _mark_sources, MAX_DIRECT_CHARS),
     Parser("sources of an answer", _mark_sources, in_thread=True),
+    Parser("what is read out", build_speech_text, in_thread=True),
     Parser("known addresses", lambda text: TaintState(texts=[text]).find_known(ADDRESSES), in_thread=True),
     Parser("words of a result", has_free_text),
     Parser("group message", _describe_group_message, MESSAGE_CHARS),

@@ -30,6 +30,7 @@ from bot.chat.group_sight import GroupSight
 from bot.chat.guest_queries import GuestQueries
 from bot.chat.quota import QuotaGate, QuotaSettings
 from bot.chat.reminders import ReminderRunner
+from bot.chat.speech_runner import SpeechRunner
 from bot.chat.tasks import TaskRunner
 from bot.chat.unaddressed_messages import UnaddressedMessages
 from bot.chat.unreachable_chats import UnreachableChats
@@ -38,7 +39,7 @@ from bot.db.conversations import calls
 from bot.db.database_url import is_postgresql
 from bot.db.engine import Database
 from bot.db.queues.admin_notices import AdminNotices
-from bot.db.queues.item_bodies import SUMMARY_JOB
+from bot.db.queues.item_bodies import SPEECH_JOB, SUMMARY_JOB
 from bot.db.retry import OutageLog, retry_until_available
 from bot.domain import ItemKind, Runner
 from bot.llm.client import ModelClient
@@ -224,6 +225,7 @@ async def build(
             fallback,
             settings.thinking,
             turn_factory.build_prompt_breakdowns(),
+            can_speak=settings.speech_url is not None,
         ),
         ToolParts(
             tools.tool_registry,
@@ -259,7 +261,13 @@ async def build(
         ),
         "system": maintenance.build_system_job_runner(
             notices,
-            {SUMMARY_JOB: turn_factory.build_summarizer(), **tools.build_task_runners(best_effort_calls)},
+            {
+                SUMMARY_JOB: turn_factory.build_summarizer(),
+                SPEECH_JOB: SpeechRunner(
+                    database, turn_factory.build_synthesizer(), dead_letters.notify_admins
+                ),
+                **tools.build_task_runners(best_effort_calls),
+            },
         ),
     }
     revision_watch = build_revision_watch(database, access, groups, quota, tools.tool_registry)

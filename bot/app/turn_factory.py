@@ -11,6 +11,7 @@ from functools import partial
 
 from bot.agent import history
 from bot.attachments.reader import AttachmentReader
+from bot.attachments.speech import SpeechSynthesizer
 from bot.attachments.transcription import Transcriber
 from bot.db.conversations.notes import ChatNotes
 from bot.db.engine import Database
@@ -212,6 +213,7 @@ class TurnFactory:
             can_count_tokens=True,
             can_estimate_heavy_work=settings.thinking_read == "auto",
             summaries_enabled=settings.summary == "on",
+            speech_enabled=settings.speech_url is not None,
             time_zone=settings.time_zone,
         )
 
@@ -265,6 +267,19 @@ class TurnFactory:
             transcriber,
             max_images=min(settings.turn_images, max_tokens // history.TOKENS_PER_IMAGE),
             max_text_bytes=max_tokens * history.BYTES_PER_TOKEN,
+        )
+
+    def build_synthesizer(self) -> SpeechSynthesizer | None:
+        """Build what reads answers out; None where no service is set up."""
+        settings = self.settings
+        if settings.speech_url is None:
+            return None
+        api_key = settings.speech_api_key
+        return SpeechSynthesizer(
+            settings.speech_url,
+            settings.speech_model,
+            settings.speech_voice,
+            api_key.get_secret_value() if api_key else None,
         )
 
     def build_address_judge(self) -> AddressJudge:

@@ -1,14 +1,12 @@
-"""Transcribes sound by an OpenAI-compatible endpoint; the only module that calls it.
+"""Transcribes sound by an OpenAI-compatible endpoint.
 
 Knows nothing of where the sound came from. Translates all errors of the endpoint.
 """
 
-import asyncio
+import json
 import logging
-import ssl
 
-import httpx
-
+from bot.attachments.sound_service import ServiceFault, SoundService, SoundServiceFailed
 from bot.errors import AttachmentUnusable
 from bot.translations.translator import translatable
 
@@ -18,7 +16,8 @@ SLOW = translatable("writing it down took too long")
 REFUSED = translatable("the service that writes sound down did not take it")
 
 _TRANSCRIPT_SECONDS = 120.0
-_HTTP_TIMEOUT = httpx.Timeout(_TRANSCRIPT_SECONDS, connect=10.0)
+_MAX_ANSWER_BYTES = 4 << 20  # of hours of speech, with times
+_REASONS: dict[ServiceFault, str] = {"slow": SLOW, "away": AWAY, "too long": AWAY}
 
 _log = logging.getLogger(__name__)
 
@@ -34,33 +33,29 @@ class Transcriber:
         *,
         timeout_seconds: float = _TRANSCRIPT_SECONDS,
     ) -> None:
-        self._url = f"{url}/audio/transcriptions"
+        self._service = SoundService(url, api_key, timeout_seconds)
         self._model = model
-        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        self._timeout_seconds = timeout_seconds
-        # Loading the certificates blocks the event loop: once is enough, and not at all without encryption.
-        self._verify: ssl.SSLContext | bool = False
-        if not url.startswith("http://"):
-            self._verify = httpx.create_ssl_context(trust_env=False)
 
     async def transcribe(self, body: bytes, name: str, media_type: str) -> str:
         """The spoken words; many services take the format from the ending of `name`.
 
         Raises AttachmentUnusable.
         """
+        form = {"model": self._model, "response_format": "json"}
+        files = {"file": (name, body, media_type)}
         try:
-            async with asyncio.timeout(self._timeout_seconds):
-                response = await self._post_audio(body, name, media_type)
-        except (TimeoutError, httpx.ReadTimeout):
-            raise AttachmentUnusable(SLOW) from None
-        except httpx.HTTPError as error:
-            _log.warning("no transcript: %s", type(error).__name__, extra={"action": "sound.away"})
-            raise AttachmentUnusable(AWAY) from None
-        if not response.is_success:
-            _log.warning("no transcript: HTTP %d", response.status_code, extra={"action": "sound.refused"})
-            is_client_error = 400 <= response.status_code < 500
+            answer = await self._service.post(
+                "/audio/transcriptions", _MAX_ANSWER_BYTES, data=form, files=files
+            )
+        except SoundServiceFailed as failed:
+            if failed.fault != "slow":
+                _log.warning("no transcript: %s", failed.detail, extra={"action": "sound.away"})
+            raise AttachmentUnusable(_REASONS[failed.fault]) from None
+        if not answer.is_success:
+            _log.warning("no transcript: HTTP %d", answer.status, extra={"action": "sound.refused"})
+            is_client_error = 400 <= answer.status < 500
             raise AttachmentUnusable(REFUSED if is_client_error else AWAY)
-        text = _parse_text(response)
+        text = _parse_text(answer.body)
         if text is None:
             _log.warning("no transcript: not the protocol", extra={"action": "sound.unreadable"})
             raise AttachmentUnusable(AWAY)
@@ -68,19 +63,10 @@ class Transcriber:
             raise AttachmentUnusable(SILENT)
         return text
 
-    async def _post_audio(self, body: bytes, name: str, media_type: str) -> httpx.Response:
-        async with httpx.AsyncClient(timeout=_HTTP_TIMEOUT, trust_env=False, verify=self._verify) as client:
-            return await client.post(
-                self._url,
-                headers=self._headers,
-                data={"model": self._model, "response_format": "json"},
-                files={"file": (name, body, media_type)},
-            )
 
-
-def _parse_text(response: httpx.Response) -> str | None:
+def _parse_text(body: bytes) -> str | None:
     try:
-        answer = response.json()
+        answer = json.loads(body)
     except ValueError:
         return None
     if not isinstance(answer, dict) or not isinstance(answer.get("text"), str):

@@ -93,6 +93,7 @@ class TurnParts:
     `fallback_endpoint`: the second endpoint, if there is one.
     `default_thinking`: the mode of chats that have not set one.
     `prompt_breakdowns`: load what a lane's next prompt consists of.
+    `can_speak`: answers can be read out.
     """
 
     control: TurnControl
@@ -102,6 +103,7 @@ class TurnParts:
     fallback_endpoint: ModelEndpoint | None
     default_thinking: ThinkMode
     prompt_breakdowns: PromptBreakdowns
+    can_speak: bool = False
 
 
 @dataclass(frozen=True, slots=True)

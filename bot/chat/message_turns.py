@@ -137,6 +137,7 @@ class MessageTurns:
             speaker=speaker,
             message_id=last_message.message_id if last_message else None,
             own_words=_find_own_words(messages[-1].raw),
+            is_spoken=any(_is_spoken(message) for message in messages),
         )
 
     async def _complete_request(
@@ -223,6 +224,13 @@ def _find_own_words(message: Mapping[str, Any]) -> str:
         return ""
     text: str = message.get("text") or message.get("caption") or ""
     return text
+
+
+def _is_spoken(message: IncomingMessage) -> bool:
+    """Whether its sender has said it, and it was understood."""
+    media = message.media
+    is_own = media is not None and media.is_own_voice and "forward_origin" not in message.raw
+    return is_own and not message.unusable_reason
 
 
 def _should_quote(updates: Sequence[ParsedUpdate], now: float) -> bool:

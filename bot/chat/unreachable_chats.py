@@ -1,5 +1,5 @@
 """What follows when Telegram refuses every message to a chat: a person blocked the bot, a group removed it,
-muted it, or has become a supergroup.
+muted it, or has become a supergroup; and when it takes no voice messages.
 """
 
 import time
@@ -7,11 +7,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from bot.chat.group_directory import GroupDirectory
+from bot.db.conversations import chat_settings
 from bot.db.engine import Database
 from bot.db.people import groups, people
-from bot.domain import Lane
+from bot.db.queues import outbox
+from bot.domain import Lane, Part
 from bot.telegram.outcomes import DeliveryRefusal
+from bot.translations.translator import translatable
 from bot.turns import RunningTurns
+
+VOICE_REFUSED = translatable(
+    "Telegram doesn't let me send voice messages here, so I stay with text. Once they're allowed, write "
+    "/voice on."
+)
 
 
 class UnreachableChats:
@@ -34,6 +42,8 @@ class UnreachableChats:
         """Note what a refusal says about the whole chat."""
         if refusal.new_chat is not None:
             await self._move(lane.chat, refusal.new_chat)
+        elif refusal.kind == "voice":
+            await self._note_voice_refused(lane)
         elif lane.chat > 0:
             async with self._database.transaction() as tx:
                 await people.set_reachable(tx, lane.chat, reachable=False)
@@ -41,6 +51,16 @@ class UnreachableChats:
             await self._note_muted(lane.chat)
         else:
             await self._note_removed(lane.chat)
+
+    async def _note_voice_refused(self, lane: Lane) -> None:
+        """Speak no more answers there, and say so once."""
+        async with self._database.transaction() as tx:
+            if await chat_settings.load_voice_mode(tx, lane.chat) == "refused":
+                return
+            await chat_settings.set_voice_mode(tx, lane.chat, "refused")
+            translate = await people.find_translator(tx, lane.chat)
+            parts = (Part(translate(VOICE_REFUSED), silent=True),)
+            await outbox.add(tx, item=None, lane=lane, parts=parts, now=self._clock())
 
     async def _move(self, chat: int, new_chat: int) -> None:
         async with self._database.transaction() as tx:

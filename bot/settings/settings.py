@@ -160,6 +160,16 @@ class Settings(BaseSettings):
     transcribe_api_key: ApiKey | None = Field(
         None, description="its key, if it requires one", examples=["a-long-random-word"]
     )
+    speech_url: ModelAddress | None = Field(
+        None,
+        description="an OpenAI-compatible endpoint that reads answers out as Opus; unset: none is spoken",
+        examples=["http://localhost:8880/v1"],
+    )
+    speech_model: str = Field("tts-1", description="the model to use there")
+    speech_voice: str = Field("alloy", description="the voice to use there")
+    speech_api_key: ApiKey | None = Field(
+        None, description="its key, if it requires one", examples=["a-long-random-word"]
+    )
 
     # A second model
 
@@ -363,8 +373,9 @@ class Settings(BaseSettings):
 
     def list_secrets(self) -> list[str]:
         """List every value that must never be shown, for logs to hide."""
-        keys = (self.model_api_key, self.transcribe_api_key, self.fallback_api_key, self.search_key)
-        secrets = (self.telegram_token, *keys, *self.secrets_key)
+        sound_keys = (self.transcribe_api_key, self.speech_api_key)
+        keys = (self.model_api_key, self.fallback_api_key, self.search_key)
+        secrets = (self.telegram_token, *keys, *sound_keys, *self.secrets_key)
         password = urlsplit(self.database_url).password or ""
         passwords = [text for text in {password, unquote(password)} if text]
         return [secret.get_secret_value() for secret in secrets if secret is not None] + passwords

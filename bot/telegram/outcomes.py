@@ -24,7 +24,7 @@ _NOT_SENT_ERRORS = (
 )
 
 RefusalKind = Literal[
-    "entities", "thread", "closed", "gone", "blocked", "muted", "migrated", "photo", "other"
+    "entities", "thread", "closed", "gone", "blocked", "muted", "migrated", "photo", "voice", "other"
 ]
 _REFUSAL_KINDS: tuple[tuple[str, RefusalKind], ...] = (
     ("message thread not found", "thread"),
@@ -39,6 +39,9 @@ _REFUSAL_KINDS: tuple[tuple[str, RefusalKind], ...] = (
     ("photo_save_file_invalid", "photo"),
     ("image_process_failed", "photo"),
     ("too big for a photo", "photo"),
+    ("voice_messages_forbidden", "voice"),
+    ("send_voices_forbidden", "voice"),
+    ("not enough rights to send voice", "voice"),
     ("entit", "entities"),
     ("chat not found", "blocked"),
     ("peer_id_invalid", "blocked"),
@@ -83,7 +86,7 @@ class UnknownDelivery:
 class DeliveryRefusal:
     """Telegram refuses it.
 
-    `photo`: as a photo; it may still be sent as a document.
+    `photo`: as a photo; it may still be sent as a document. `voice`: this chat takes no voice messages.
     `new_chat`: the supergroup that the chat has become, for the kind `migrated`.
     """
 

@@ -154,6 +154,7 @@ class TurnOpener:
             self._router,
             turn_messages,
             summaries_enabled=self._dependencies.config.summaries_enabled,
+            speech_enabled=self._dependencies.config.speech_enabled,
         )
         await recorder.store_start(tx, now=now)
         first_step: NextStep

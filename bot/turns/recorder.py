@@ -11,11 +11,12 @@ from typing import TypeVar
 
 from bot.agent import history, notices
 from bot.agent.events import CallModel, TurnResult
-from bot.db.conversations import calls, conversations, turns
+from bot.db.conversations import calls, chat_settings, conversations, turns
 from bot.db.conversations.calls import CallCompletion, NewCall, RepeatReason
 from bot.db.conversations.turns import TurnEnd
 from bot.db.engine import Database
 from bot.db.queues import inbox, outbox, parked_items
+from bot.db.queues.item_bodies import SpeechOrder
 from bot.db.queues.parked_items import WaitTimes
 from bot.db.retry import retry_until_available
 from bot.db.transaction import Transaction
@@ -49,13 +50,14 @@ class TurnAnswer:
     """How a turn ends, and what is sent of it.
 
     `block_files`: what is longer than a message. `tool_file_count`: how many files tools returned, which are
-    stored with the turn.
+    stored with the turn. `is_whole`: it is an answer, and all of it.
     """
 
     ending: str
     parts: tuple[Part, ...] = ()
     block_files: tuple[OutgoingFile, ...] = ()
     tool_file_count: int = 0
+    is_whole: bool = False
 
 
 T = TypeVar("T")
@@ -90,12 +92,14 @@ class TurnRecorder:
         turn_messages: tuple[Message, ...],
         *,
         summaries_enabled: bool,
+        speech_enabled: bool,
     ) -> None:
         self._dependencies = dependencies
         self._turn = turn
         self._request = turn.request
         self._router = router
         self._summaries_enabled = summaries_enabled
+        self._speech_enabled = speech_enabled
         self._translate = dependencies.channel.translate
         self._messages = [*turn_messages]
         self._prompt_tokens: int | None = None
@@ -274,9 +278,10 @@ class TurnRecorder:
                 return TurnAnswer(event.ending)
         parts = await self._render(self._sign_text(event), can_continue=event.has_more, links=links)
         block_files: tuple[OutgoingFile, ...] = ()
-        if event.ending == "answered" and not event.has_more:
+        is_whole = event.ending == "answered" and not event.has_more
+        if is_whole:
             block_files = await self._dependencies.channel.build_files(event.text)
-        return TurnAnswer(event.ending, parts, block_files, tool_file_count)
+        return TurnAnswer(event.ending, parts, block_files, tool_file_count, is_whole)
 
     async def _render(
         self, text: str, *, can_continue: bool = False, links: AnswerLinks | None = None
@@ -325,8 +330,19 @@ class TurnRecorder:
         await store_messages(tx, messages, first_send, now=now)
         items = [item.id for item in request.items]
         await inbox.mark_done(tx, items, spans=self._dependencies.format_spans(), now=now)
+        if answer.is_whole and self._speech_enabled and not request.lane.is_guest:
+            await self._enqueue_speech(tx, now=now)
         if self._summaries_enabled and not self._turn.conversation.is_over and self._is_nearly_full():
             await summaries.enqueue_summary(tx, request.lane, now=now)
+
+    async def _enqueue_speech(self, tx: Transaction, *, now: float) -> None:
+        """Have the answer read out behind its text, if its chat wants that."""
+        request = self._request
+        mode = await chat_settings.load_voice_mode(tx, request.lane.chat)
+        if mode == "on" or (mode == "auto" and request.is_spoken):
+            order = SpeechOrder(self._turn.id, request.lane, request.person, request.reply_to)
+            sender = request.person
+            await inbox.add(tx, kind="system", lane=None, sender=sender, body=order.serialize(), now=now)
 
     def _is_nearly_full(self) -> bool:
         plan = self._turn.plan

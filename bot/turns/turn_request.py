@@ -39,6 +39,7 @@ class TurnRequest:
     `speaker`: what a group's prompts call the person; "" where a message stands without a name.
     `message_id`: of the newest message; what a group's people said before it is read along.
     `own_words`: what the person wrote in it themselves: nothing forwarded, quoted or from a file.
+    `is_spoken`: the person has said one of the messages.
     """
 
     items: tuple[InboxItem, ...]
@@ -61,6 +62,7 @@ class TurnRequest:
     speaker: str = ""
     message_id: int | None = None
     own_words: str = ""
+    is_spoken: bool = False
 
     @property
     def attachment_count(self) -> int:
@@ -90,7 +92,7 @@ class TurnConfig:
     `thinking`: applies where the chat has set nothing.
     `can_count_tokens`, `can_estimate_heavy_work`: whether the endpoint may be asked for the length of a
     prompt, and whether to think.
-    `summaries_enabled`: a summary is made ahead of a cut.
+    `summaries_enabled`: a summary is made ahead of a cut. `speech_enabled`: answers may be read out.
     `time_zone`: that of people who have not named theirs.
     `thought_costs`: what a thought costs at the endpoint, which moves the threshold of thinking.
     """
@@ -104,6 +106,7 @@ class TurnConfig:
     can_count_tokens: bool = False
     can_estimate_heavy_work: bool = False
     summaries_enabled: bool = False
+    speech_enabled: bool = False
     time_zone: str = "UTC"
     thought_costs: ThoughtCosts = field(default_factory=ThoughtCosts)
 

@@ -181,7 +181,7 @@ async def test_what_is_stored_is_shown_and_no_secret_is(
 
 
 def test_every_setting_that_is_a_secret_is_hidden() -> None:
-    keys = ("model_api_key", "transcribe_api_key", "fallback_api_key", "search_key")
+    keys = ("model_api_key", "transcribe_api_key", "speech_api_key", "fallback_api_key", "search_key")
     secrets = {name: f"the-{name}" for name in keys} | {"telegram_token": "123:a-token"}
     settings = build_settings(**SECRETS | secrets, fallback_url="http://spare:8001/v1")
     table = build_settings_table(settings)

@@ -41,6 +41,7 @@ from bot.chat.commands import (
     think,
     tools,
     usage,
+    voice,
     welcome,
 )
 from bot.db.people.people import RoleOrBlocked
@@ -330,6 +331,15 @@ COMMANDS = (
         "think",
         translatable("whether I think before I answer"),
         think.handle_think,
+        CHAT,
+        in_menu=False,
+        in_groups=True,
+        concerns_others=True,
+    ),
+    Command(
+        "voice",
+        translatable("whether I speak my answers"),
+        voice.handle_voice,
         CHAT,
         in_menu=False,
         in_groups=True,

@@ -1,4 +1,4 @@
-"""Settings of a chat that outlast its conversations: consent to an outside endpoint, and thinking.
+"""Settings of a chat that outlast its conversations: consent to outside services, thinking, voice.
 
 Consent belongs to a chat, whatever topic it was given in, and to the host it was given for. It is stored as
 the host and a list of content kinds, "no", or "asked". Functions work inside the caller's transaction `tx`.
@@ -18,6 +18,9 @@ from bot.domain import Lane
 ContentKind = Literal["text", "notes", "files", "images"]
 CONTENT_KINDS: Final[tuple[ContentKind, ...]] = get_args(ContentKind)
 ThinkMode = Literal["auto", "on", "off"]
+VoiceMode = Literal["auto", "on", "off", "refused"]
+"""Which answers are spoken; refused: Telegram takes no voice message there."""
+
 THINK_MODES: Final[tuple[ThinkMode, ...]] = get_args(ThinkMode)
 
 _ASKED = "asked"
@@ -113,6 +116,18 @@ async def load_think_mode(tx: Transaction, lane: Lane) -> ThinkMode | None:
 async def set_think_mode(tx: Transaction, lane: Lane, mode: ThinkMode) -> None:
     """Set how the lane's turns think from the next one on; does not begin a conversation."""
     row = {"lane": lane.key, "think": mode}
+    await tx.execute(upsert(lanes).values(row).on_conflict_do_update(index_elements=["lane"], set_=row))
+
+
+async def load_voice_mode(tx: Transaction, chat: int) -> VoiceMode:
+    """Which answers are spoken in a chat, whatever the topic."""
+    query = select(lanes.c.voice).where(lanes.c.lane == Lane(chat).key)
+    return (await tx.execute(query)).scalar_one_or_none() or "auto"
+
+
+async def set_voice_mode(tx: Transaction, chat: int, mode: VoiceMode) -> None:
+    """Set which answers of a chat are spoken from now on."""
+    row = {"lane": Lane(chat).key, "voice": None if mode == "auto" else mode}
     await tx.execute(upsert(lanes).values(row).on_conflict_do_update(index_elements=["lane"], set_=row))
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 from bot.domain import Lane
 
 FORGET_JOB: Final = "forget"
+SPEECH_JOB: Final = "speech"
 SUMMARY_JOB: Final = "summary"
 TOOLS_JOB: Final = "tools"
 
@@ -115,6 +116,32 @@ class SummaryOrder:
             "lane": self.lane.key,
             "conversation": self.conversation,
             "upto": self.upto,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechOrder:
+    """An answer to read out in this lane; the text stays with its turn.
+
+    `person`: who asked. `reply_to`: the message that the answer replies to.
+    """
+
+    turn: int
+    lane: Lane
+    person: int
+    reply_to: int | None
+
+    @classmethod
+    def parse(cls, body: Mapping[str, Any]) -> Self:
+        return cls(int(body["turn"]), Lane.parse(body["lane"]), int(body["person"]), body["reply_to"])
+
+    def serialize(self) -> dict[str, Any]:
+        return {
+            "job": SPEECH_JOB,
+            "turn": self.turn,
+            "lane": self.lane.key,
+            "person": self.person,
+            "reply_to": self.reply_to,
         }
 
 

@@ -55,7 +55,15 @@ async def store(
     return tuple(stored)
 
 
-async def add_parts(tx: Transaction, parts: Sequence[FilePart], *, item: int, lane: Lane, now: float) -> None:
+async def add_parts(
+    tx: Transaction,
+    parts: Sequence[FilePart],
+    *,
+    item: int,
+    lane: Lane,
+    reply_to: int | None = None,
+    now: float,
+) -> None:
     """Store the messages that bring stored files, behind those that answer `item`."""
     if parts:
         tx.changes.note_outbox(lane)
@@ -64,6 +72,7 @@ async def add_parts(tx: Transaction, parts: Sequence[FilePart], *, item: int, la
             "item": item,
             "part": number,
             "lane": lane.key,
+            "reply_to": reply_to,
             "body": serialize_part(part),
             "final": True,
             "made_at": now,

@@ -39,6 +39,7 @@ from bot.db.tables.usage import (
     lives,
     model_calls,
     readings,
+    speeches,
 )
 
 __all__ = [
@@ -77,6 +78,7 @@ __all__ = [
     "secrets",
     "share_holds",
     "sources",
+    "speeches",
     "strangers",
     "tool_calls",
     "tool_images",

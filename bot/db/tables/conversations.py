@@ -29,6 +29,11 @@ lanes = Table(
     Column("tools", Text),  # JSON: names its prompt offers, fixed between cuts; NULL: not begun
     # A host and what may go to that endpoint (text notes files images, no, or asked); NULL: not asked.
     Column("consent", Text),
+    # The same for sound, with the hosts of the services that hear and speak (speech, no, or asked).
+    Column("speech_consent", Text),
+    # Of the whole chat: whether answers are spoken (on, off), or that Telegram refuses voice messages there
+    # (refused); NULL: those to a voice message are.
+    Column("voice", Text),
     # The first conversation that may be searched; NULL: all, for the chat knows that they are.
     Column("searchable_from", Integer),
     # Of this conversation; a /new clears them.

@@ -142,7 +142,7 @@ outbox_files = Table(
     Column("outbox", Id, ForeignKey("outbox.id")),
     Column("turn", Id, ForeignKey("turns.id")),  # whose tool or answer it is of; NULL: a command's
     Column("name", Text, nullable=False),
-    Column("kind", Text, nullable=False),  # photo, document or too_large
+    Column("kind", Text, nullable=False),  # photo, document, voice or too_large
     Column("caption", Text, nullable=False),
     Column("size", Integer, nullable=False),  # in bytes
     Column("file_id", Text),

@@ -157,3 +157,16 @@ readings = Table(
     Index("ix_readings_endpoint_read_at", "endpoint", "read_at"),
     sqlite_autoincrement=True,
 )
+
+# Answers that were to be read out. The text's account is over by then, so this is beside it.
+speeches = Table(
+    "speeches",
+    metadata,
+    Column("turn", Id, ForeignKey("turns.id"), primary_key=True, autoincrement=False),
+    Column("chars", Integer, nullable=False),  # of what was read out; 0: there was nothing to read
+    Column("wanted_at", Float, nullable=False),  # when the answer was stored
+    Column("began_at", Float, nullable=False),  # when the service was asked, after a wait for a free place
+    Column("ended_at", Float, nullable=False),
+    Column("outcome", Text, nullable=False),  # ok or failed
+    Index("ix_speeches_wanted_at", "wanted_at"),
+)

@@ -115,6 +115,7 @@ class Chat:
         self.topics: dict[int, Topic] = {}
         self.is_known = False  # a bot cannot write to a person who never wrote to it
         self.is_blocked = False
+        self.takes_voice = True  # a person's privacy settings may refuse voice messages
         self._message_ids = message_ids
         self._clock = clock
         self._messages: dict[int, ChatMessage] = {}

@@ -53,6 +53,8 @@ class StoredFile:
         }
         if self.kind == "photo":
             return {"photo": [{**file, "width": self.width or 640, "height": self.height or 480}]}
+        if self.kind == "voice":
+            return {"voice": {**file, "duration": 1, "mime_type": "audio/ogg"}}
         media_type = mimetypes.guess_type(self.name)[0] or "application/octet-stream"
         return {self.kind: {**file, "file_name": self.name or "file", "mime_type": media_type}}
 

@@ -1,4 +1,4 @@
-"""The methods that send photos, documents and albums, and edit media and captions, as strict as Telegram."""
+"""The methods that send photos, documents, voice messages and albums, and edit media, strict as Telegram."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from bot.sim.telegram.params import Json, Params, bad_request
 from bot.sim.telegram.world import World
 
 _MAX_ALBUM = 10
-_KINDS = {"photo": "photos", "document": "documents"}
-_MEDIA_NAMES = ("photo", "document", "video", "audio", "animation")
+_KINDS = {"photo": "photos", "document": "documents", "voice": "voice notes"}
+_MEDIA_NAMES = ("photo", "document", "voice", "video", "audio", "animation")
 
 
 def send_photo(world: World, params: Params) -> Json:
@@ -20,6 +20,13 @@ def send_photo(world: World, params: Params) -> Json:
 
 def send_document(world: World, params: Params) -> Json:
     return _send_file(world, params, "document")
+
+
+def send_voice(world: World, params: Params) -> Json:
+    """Send a voice message, unless the person's privacy settings forbid it."""
+    if not world.find_chat(params).takes_voice:
+        raise FileRefusal("VOICE_MESSAGES_FORBIDDEN")
+    return _send_file(world, params, "voice")
 
 
 def _send_file(world: World, params: Params, kind: str) -> Json:
@@ -106,7 +113,7 @@ def _read_album_file(world: World, params: Params, item: Json, position: int) ->
 
 def _read_item_file(world: World, params: Params, item: Json) -> StoredFile:
     kind = str(item.get("type"))
-    if kind not in _KINDS:
+    if kind not in _KINDS or kind == "voice":
         raise bad_request(f'can\'t parse InputMedia: type "{kind}" is unsupported')
     media = item.get("media")
     if not isinstance(media, str) or not media:

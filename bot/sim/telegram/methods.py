@@ -34,6 +34,7 @@ def build_method_table() -> Mapping[str, Callable[[World, Params], object]]:
         "sendMessage": messages.send_message,
         "sendPhoto": media_methods.send_photo,
         "sendDocument": media_methods.send_document,
+        "sendVoice": media_methods.send_voice,
         "sendMediaGroup": media_methods.send_media_group,
         "sendMessageDraft": messages.send_message_draft,
         "sendChatAction": messages.send_chat_action,

@@ -1,4 +1,4 @@
-"""The other routes of the simulated server: models, health, counters, tokens, typed questions, transcription.
+"""The other routes of the simulated server: models, health, counters, tokens, typed questions, sound.
 
 Owns nothing; calls the engine. A server that is not vLLM has few of them.
 """
@@ -18,6 +18,7 @@ from bot.sim.vllm.engine import Engine, EngineDied
 from bot.sim.vllm.errors import ENGINE_DEAD, Json, ServerInfo, VllmRefusal, check_model, parse_body
 from bot.sim.vllm.hosted_api import build_refusal_body
 from bot.sim.vllm.metrics import render_exposition
+from bot.sim.vllm.speech import MEDIA_TYPES, SpeechRequest, Synthesizer, parse_speech_body
 from bot.sim.vllm.tokenize import Tokenizer
 from bot.sim.vllm.transcription import AudioUpload, Transcriber, parse_audio_form
 from bot.sim.vllm.typed_reads import Judge, TypedQuestion
@@ -30,14 +31,16 @@ _CLIENT_CLOSED_STATUS = 499
 
 @dataclass(frozen=True, slots=True)
 class OtherRouteDependencies:
-    """What these routes work with: the judge of typed questions, the transcriber, and the logs of both."""
+    """What these routes work with: the judge of typed questions, who transcribes and speaks, and the logs."""
 
     engine: Engine
     server_info: ServerInfo
     judge: Judge
     transcribe: Transcriber
+    synthesize: Synthesizer
     log_questions: Callable[[Sequence[TypedQuestion]], None]
     log_audio: Callable[[AudioUpload], None]
+    log_speech: Callable[[SpeechRequest], None]
 
 
 class OtherRoutes:
@@ -56,6 +59,7 @@ class OtherRoutes:
         everywhere = [
             Route("/v1/models", self._models, methods=["GET"]),
             Route("/v1/audio/transcriptions", self._transcriptions, methods=["POST"]),
+            Route("/v1/audio/speech", self._speech, methods=["POST"]),
         ]
         vllm = [
             Route("/version", self._version, methods=["GET"]),
@@ -142,6 +146,15 @@ class OtherRoutes:
             return JSONResponse(build_refusal_body(refusal), refusal.status)
         self._dependencies.log_audio(sound)
         return JSONResponse({"text": self._dependencies.transcribe(sound)})
+
+    async def _speech(self, http_request: HttpRequest) -> Response:
+        try:
+            request = parse_speech_body(await _read_json(http_request))
+        except VllmRefusal as refusal:
+            return JSONResponse(build_refusal_body(refusal), refusal.status)
+        self._dependencies.log_speech(request)
+        sound = await self._dependencies.synthesize(request)
+        return Response(sound, media_type=MEDIA_TYPES[request.response_format])
 
     async def _systemone(self, http_request: HttpRequest) -> Response:
         try:

@@ -105,7 +105,7 @@ class Profile:
     output_cap: int | None = None
     """Tokens at which every reply ends, whatever is asked for."""
     hosted: bool = False
-    """An API that is not vLLM: no routes beside chat, models and transcriptions, and 400 for what it does not
+    """An API that is not vLLM: no routes beside chat, models and sound, and 400 for what it does not
     know.
     """
 

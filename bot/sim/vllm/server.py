@@ -29,10 +29,12 @@ from bot.sim.vllm.script import (
     reply_with,
     scripted_brain,
 )
+from bot.sim.vllm.speech import CHIME, SpeechRequest, Synthesizer, chime
 from bot.sim.vllm.transcription import AudioUpload, Transcriber, transcribe_by_size
 from bot.sim.vllm.typed_reads import Judge, TypedQuestion, judge_by_words
 
 __all__ = [
+    "CHIME",
     "COUNTING_RULE",
     "AudioUpload",
     "Brain",
@@ -41,6 +43,7 @@ __all__ = [
     "RequestRecord",
     "ScriptedReply",
     "SimulatedEndpoint",
+    "SpeechRequest",
     "Timing",
     "TypedQuestion",
     "count_tokens",
@@ -61,8 +64,8 @@ class SimulatedEndpoint:
     """One server with one model. All state is in the object, so any number of them may coexist.
 
     `context` is max_model_len in tokens; without `api_key` none is required; `seed` draws the faults that
-    have a rate. `brain` answers chats, `judge` typed questions, and `transcribe` audio. `requests`,
-    `typed_questions` and `audio_uploads` are the logs; `app` is what is served.
+    have a rate. `brain` answers chats, `judge` typed questions; `transcribe` hears, `synthesize` speaks.
+    `requests`, `typed_questions`, `audio_uploads` and `speech_requests` are the logs; `app` is served.
     """
 
     profile: Profile = field(default_factory=Profile.today)
@@ -74,17 +77,19 @@ class SimulatedEndpoint:
     brain: Brain = scripted_brain
     judge: Judge = judge_by_words
     transcribe: Transcriber = transcribe_by_size
+    synthesize: Synthesizer = chime
     seed: int = 0
 
     def __post_init__(self) -> None:
         self.requests: list[RequestRecord] = []
         self.typed_questions: list[TypedQuestion] = []
         self.audio_uploads: list[AudioUpload] = []
+        self.speech_requests: list[SpeechRequest] = []
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._engine = Engine(self.profile, self.timing, self.seats, self._ask_brain, self._wake_waiters)
         self._faults = EndpointFaultQueue(self.seed)
         server_info = ServerInfo(self.model, self.context, self.profile)
-        # Brain, judge and transcriber are looked up for every request: a test may change those of a running
+        # Brain, judge, ear and voice are looked up for every request: a test may change those of a running
         # endpoint.
         other_routes = OtherRouteDependencies(
             engine=self._engine,
@@ -93,6 +98,8 @@ class SimulatedEndpoint:
             transcribe=lambda audio: self.transcribe(audio),
             log_questions=self._log_questions,
             log_audio=self._log_audio,
+            synthesize=lambda request: self.synthesize(request),
+            log_speech=self._log_speech,
         )
         self._app = EndpointApp(
             ChatRouteDependencies(
@@ -215,4 +222,8 @@ class SimulatedEndpoint:
 
     def _log_audio(self, audio: AudioUpload) -> None:
         self.audio_uploads = [*self.audio_uploads, audio][-_MAX_LOG_ENTRIES:]
+        self._wake_waiters()
+
+    def _log_speech(self, request: SpeechRequest) -> None:
+        self.speech_requests = [*self.speech_requests, request][-_MAX_LOG_ENTRIES:]
         self._wake_waiters()

@@ -46,10 +46,9 @@ class FileSender:
         chat = self._calls.lane.chat
         is_upload = any(file.file_id is None for file in files)
         if is_upload and not context.rate_queue.try_spend_progress(chat):
-            action = "upload_photo" if kind == "photo" else "upload_document"
-            await context.client.show_action(self._calls.target_lane, action)
+            await context.client.show_action(self._calls.target_lane, f"upload_{kind}")
         for _ in files[1:]:  # each is a message of an album
             context.rate_queue.spend(chat)
         assert row.body is not None
-        send = partial(context.file_client.send_files, files=files, kind=kind)
+        send = partial(context.file_client.send_files, files=files, kind=kind, reply_to=row.reply_to)
         return await self._calls.attempt(row.body, send)

@@ -242,7 +242,7 @@ class LaneSender:
                 await self._wait_until(deadline)
 
     async def _report_refusal(self, row: OutboxRow, refusal: DeliveryRefusal) -> None:
-        if refusal.kind in {"blocked", "muted"}:
+        if refusal.kind in {"blocked", "muted", "voice"}:
             await self._context.refusal_listener.note_refusal(self.lane, refusal)
         elif refusal.kind == "closed":
             await self._context.on_trouble(f"telegram.closed {self.lane.key}", defer(TOPIC_CLOSED))

@@ -67,7 +67,8 @@ WIPED = list_columns(
 )
 WITHOUT_TEXT = list_columns(
     inbox="kind shape lane state error spans",
-    lanes="lane think consent tools",
+    lanes="lane think consent speech_consent voice tools",
+    speeches="outcome",
     turns="lane state ending tools thinking_why endpoint endpoint_why",
     model_calls="purpose again endpoint fingerprint model usage_missing server_ms block_ms finish_reason "
     "outcome request_id",

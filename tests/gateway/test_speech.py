@@ -1,0 +1,140 @@
+"""Answers that are spoken: the text first, then its voice; whatever its service does, the text is there."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import select
+
+from bot.chat.unreachable_chats import VOICE_REFUSED
+from bot.db.engine import open_database
+from bot.db.tables import outbox_files, speeches
+from bot.http_server import serve
+from bot.sim.vllm.server import CHIME, SimulatedEndpoint, SpeechRequest, reply_with
+from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
+
+ANSWER = "It is **low** at [six](https://a.example) [1].\n\n```\nx = 1\n```"
+SPOKEN = "It is low at six."
+
+
+@dataclass
+class SpeakingGateway:
+    """A gateway, and the services that hear and speak."""
+
+    gateway: GatewayHarness
+    sound: SimulatedEndpoint
+
+    def voices(self, chat: int = ADMIN) -> list[bytes | None]:
+        """The voice messages that a chat has."""
+        messages = [message.raw for message in self.gateway.api.chat(chat).bot_messages]
+        ids = [raw["voice"]["file_id"] for raw in messages if "voice" in raw]
+        return [self.gateway.api.find_file(file_id) for file_id in ids]
+
+    async def wait_for_voices(self, count: int = 1) -> None:
+        await self.gateway.api.wait_until(lambda: len(self.voices()) >= count)
+
+
+@contextlib.asynccontextmanager
+async def open_speaking(tmp_path: Path, **settings: object) -> AsyncIterator[SpeakingGateway]:
+    sound = SimulatedEndpoint(transcribe=lambda _: "When is the tide?")
+    async with serve(sound.app) as url:
+        services = {"transcribe_url": f"{url}/v1", "speech_url": f"{url}/v1", **settings}
+        endpoint = SimulatedEndpoint(brain=reply_with(ANSWER))
+        async with running_gateway(tmp_path, endpoint, **services) as gateway:
+            yield SpeakingGateway(gateway, sound)
+
+
+async def test_a_voice_message_is_answered_by_text_and_then_by_voice_and_a_text_by_text(tmp_path: Path):
+    async with open_speaking(tmp_path) as speaking:
+        gateway = speaking.gateway
+        is_released = asyncio.Event()
+
+        async def speak_late(_: SpeechRequest) -> bytes:
+            await is_released.wait()
+            return CHIME
+
+        speaking.sound.synthesize = speak_late
+        gateway.ann.send_voice(content=b"OggS")
+        (answer,) = await gateway.wait_for_texts()
+        await speaking.sound.wait_until(lambda: speaking.sound.speech_requests)
+        gateway.ann.send("And tomorrow?")  # another turn waits for no voice
+        await gateway.wait_for_texts(2)
+        is_released.set()
+        await speaking.wait_for_voices()
+        assert answer.startswith("It is low at six")
+        assert speaking.sound.speech_requests == [SpeechRequest(SPOKEN, "tts-1", "alloy", "opus")]
+        assert speaking.voices() == [CHIME]
+        [call] = gateway.api.calls_of("sendVoice")
+        assert call.params["disable_notification"] == "true"
+        states = {
+            "loud": "/voice shows the current setting.",
+            "": "I answer voice messages by voice, too.",
+            "off": "I answer by text alone.",
+            "on": "I speak all my answers",
+        }
+        for count, (mode, state) in enumerate(states.items(), 4):
+            gateway.ann.send(f"/voice {mode}")
+            assert state in (await gateway.wait_for_texts(count))[-1]
+        gateway.ann.send("And in a week?")
+        await speaking.wait_for_voices(2)
+    async with (
+        open_database(gateway.settings.database_url) as database,
+        database.read_transaction() as tx,
+    ):
+        rows = (await tx.execute(select(speeches).order_by(speeches.c.turn))).all()
+        files = (await tx.execute(select(outbox_files.c.kind, outbox_files.c.file_id))).all()
+    assert [(row.chars, row.outcome) for row in rows] == [(len(SPOKEN), "ok")] * 2
+    assert all(row.wanted_at <= row.began_at <= row.ended_at for row in rows)
+    assert [(file.kind, bool(file.file_id)) for file in files] == [("voice", True)] * 2
+
+
+async def test_where_telegram_refuses_voice_messages_the_chat_is_told_once(tmp_path: Path):
+    async with open_speaking(tmp_path) as speaking:
+        gateway = speaking.gateway
+        gateway.ann.send("Hello")
+        await gateway.wait_for_texts()
+        gateway.api.chat(ADMIN).takes_voice = False
+        for count in (3, 4):
+            gateway.ann.send_voice(content=b"OggS")
+            texts = await gateway.wait_for_texts(count)
+        assert texts.count(VOICE_REFUSED) == 1
+        gateway.api.chat(ADMIN).takes_voice = True
+        gateway.ann.send("/voice on")
+        gateway.ann.send("Hello")
+        await speaking.wait_for_voices()
+    assert len(speaking.sound.speech_requests) == 2
+
+
+async def test_a_service_that_fails_leaves_the_text_and_admins_hear_of_it_once(tmp_path: Path):
+    async with open_speaking(tmp_path) as speaking:
+        gateway = speaking.gateway
+        endings = iter([b"RIFF-wav", b"<html>", b"", CHIME])
+
+        async def fail(_: SpeechRequest) -> bytes:
+            return next(endings)
+
+        speaking.sound.synthesize = fail
+        for count in range(1, 4):
+            gateway.ann.send_voice(content=b"OggS")
+            await speaking.sound.wait_until(lambda count=count: len(speaking.sound.speech_requests) == count)
+            await gateway.wait_for_texts(count + 1)
+        gateway.ann.send_voice(content=b"OggS")
+        await speaking.wait_for_voices()
+        texts = await gateway.wait_for_texts(6)
+    failure = (
+        "I can't read my answers out: the voice service failed (what it sent isn't Opus with sound in it)."
+    )
+    assert texts.count(failure) == 1
+    assert texts.count("I can read my answers out again.") == 1
+    assert sum(text.startswith("It is low") for text in texts) == 4
+
+
+async def test_without_a_voice_service_voice_messages_are_answered_by_text_alone(tmp_path: Path):
+    async with open_speaking(tmp_path, speech_url=None) as speaking:
+        speaking.gateway.ann.send_voice(content=b"OggS")
+        await speaking.gateway.wait_for_texts()
+        speaking.gateway.ann.send("/voice on")
+        assert (await speaking.gateway.wait_for_texts(2))[1] == "I can't speak here: no voice is set up."
+    assert speaking.voices() == speaking.sound.speech_requests == []
