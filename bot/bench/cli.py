@@ -142,6 +142,23 @@ def many_tools(
         raise typer.Exit(1)
 
 
+@bench.command(
+    epilog="Examples: canvasgram bench recall --data recall · canvasgram bench recall --data recall --json"
+)
+def recall(
+    data: Annotated[
+        Path,
+        typer.Option(help="A folder with conversations*.json.gz and paragraphs.*.json.gz, with questions."),
+    ],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+) -> None:
+    """Measure what a search of a chat finds. Shows BM25 beside it."""
+    from bot.bench.policies.recall import format_json, format_lines, run_recall
+
+    report = run_recall(data, functools.partial(typer.echo, err=True))
+    write_output(format_json(report) if json else format_lines(report))
+
+
 def _build_work(
     measure: "MeasureEndpoint", out: Path | None, as_json: bool, *, compare: bool = False
 ) -> Work:
