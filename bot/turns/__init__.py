@@ -31,12 +31,12 @@ from bot.turns.history_search import find_texts, load_exchange
 from bot.turns.runner import RequestCompleter, TurnRunner
 from bot.turns.running_turns import RunningTurns
 from bot.turns.tool_questions import ToolQuestions
-from bot.turns.turn_plan import FOLLOW_UP_RESERVE_TOKENS, TOOL_RESERVE_TOKENS
+from bot.turns.turn_plan import LEAST_RESERVE_TOKENS, TOOL_RESERVE_TOKENS
 from bot.turns.turn_request import TurnRequest, build_user_messages
 
 __all__ = [
     "CONTENT_NAMES",
-    "FOLLOW_UP_RESERVE_TOKENS",
+    "LEAST_RESERVE_TOKENS",
     "TOOL_LABEL",
     "TOOL_RESERVE_TOKENS",
     "WARMUP_PROMPTS",

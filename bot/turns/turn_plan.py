@@ -40,7 +40,7 @@ from bot.turns.turn_request import (
 
 # Tokens kept free for tool results, so that a turn that needs tools has space in its prompt:
 TOOL_RESERVE_TOKENS = 2000  # where tools match the message
-FOLLOW_UP_RESERVE_TOKENS = 600  # where the turn before used some: a search, or a short result
+LEAST_RESERVE_TOKENS = 600  # else, for what no word of it shows: a search, or a short result
 
 WITH_THINKING_REASON = "you asked for an answer with thinking"
 
@@ -158,13 +158,8 @@ class _Assessment:
 
     @property
     def tool_reserve_tokens(self) -> int:
-        """Tokens to keep free; "and one for Carl" names no tool, but continues a turn that used one."""
-        past_turns = self.current_window.past_turns
-        if self.decision.tools:
-            return TOOL_RESERVE_TOKENS
-        if past_turns and past_turns[-1].used:
-            return FOLLOW_UP_RESERVE_TOKENS
-        return 0
+        """Tokens to keep free; a turn that has none left is not offered any tool."""
+        return TOOL_RESERVE_TOKENS if self.decision.tools else LEAST_RESERVE_TOKENS
 
     @property
     def is_undecided(self) -> bool:

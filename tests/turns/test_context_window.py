@@ -10,6 +10,7 @@ from bot.agent.prompt import build_cut_notice
 from bot.db.engine import open_database
 from bot.db.tables import lanes, turns
 from bot.sim.vllm.server import RequestRecord
+from bot.turns import LEAST_RESERVE_TOKENS
 from bot.turns.recorder import CUT_NOTICE
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 
@@ -96,7 +97,8 @@ async def test_with_thinking_the_front_is_stable_too_and_reasoning_stays_out_of_
 
 
 async def test_a_long_conversation_is_cut_within_the_budget_and_the_chat_is_notified_once(tmp_path: Path):
-    async with running_gateway(tmp_path, prompt_budget=2100, thinking="off") as gateway:
+    budget = 2100 + LEAST_RESERVE_TOKENS
+    async with running_gateway(tmp_path, prompt_budget=budget, thinking="off") as gateway:
         firsts = await converse(gateway, *(f"number {n} {LONG}@@repeat:240 word @@" for n in range(TURNS)))
         messages = gateway.api.chat(ADMIN).bot_messages
     assert [message.silent for message in messages if message.text == CUT_NOTICE] == [True]
@@ -117,7 +119,8 @@ async def test_a_long_conversation_is_cut_within_the_budget_and_the_chat_is_noti
 
 async def test_the_servers_count_corrects_the_estimate(tmp_path: Path):
     """Text that costs the model more tokens than its bytes suggest is cut before it exceeds the budget."""
-    async with running_gateway(tmp_path, prompt_budget=2000, thinking="off") as gateway:
+    budget = 2000 + LEAST_RESERVE_TOKENS
+    async with running_gateway(tmp_path, prompt_budget=budget, thinking="off") as gateway:
         firsts = await converse(gateway, *(f"{n} " + "x y z " * 160 + "@@say:ok@@" for n in range(7)))
     assert all(request.prompt_tokens <= 2000 for request in firsts)
     assert max(request.prompt_tokens for request in firsts) > 1500

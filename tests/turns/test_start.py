@@ -132,7 +132,7 @@ async def test_near_the_limit_the_endpoint_is_asked_how_long_the_prompt_is(
     database: Database, model: ScriptedModel
 ):
     harness = TurnHarness(
-        database, model, prompt_budget=2600, preflight_result=PreflightResult(prompt_tokens=2000)
+        database, model, prompt_budget=3200, preflight_result=PreflightResult(prompt_tokens=2000)
     )
     model.script = [OK] * 8
     await say(harness, model, *[LONG] * 4)
@@ -146,7 +146,7 @@ async def test_near_the_limit_the_endpoint_is_asked_how_long_the_prompt_is(
 
 async def test_a_count_above_the_limit_cuts(database: Database, model: ScriptedModel):
     harness = TurnHarness(
-        database, model, prompt_budget=2600, preflight_result=PreflightResult(prompt_tokens=2700)
+        database, model, prompt_budget=3200, preflight_result=PreflightResult(prompt_tokens=2700)
     )
     model.script = [OK] * 8
     *_, fifth = await say(harness, model, *[LONG] * 5)
@@ -157,25 +157,25 @@ async def test_a_count_above_the_limit_cuts(database: Database, model: ScriptedM
 async def test_a_turn_that_needs_tools_has_tokens_left_for_their_results(
     database: Database, model: ScriptedModel
 ):
-    harness = TurnHarness(database, model, [search, remind], prompt_budget=2600)
+    harness = TurnHarness(database, model, [search, remind], prompt_budget=4800)
     model.script = [OK] * 8
-    plain = await say(harness, model, *[LONG] * 4)
-    assert [len(messages) for messages in plain] == [2, 4, 6, 8]
+    plain = await say(harness, model, *[LONG] * 7)
+    assert [len(messages) for messages in plain] == [2, 4, 6, 8, 10, 12, 14]
     [messages] = await say(harness, model, "search the web for pages about owls")
-    assert len(messages) < 10
+    assert len(messages) < 16
 
 
-@pytest.mark.parametrize("uses_tool", [False, True])
-async def test_a_turn_after_one_that_used_tools_has_tokens_left_for_more_of_them(
-    database: Database, model: ScriptedModel, *, uses_tool: bool
+async def test_every_turn_of_a_long_chat_can_use_a_tool_however_little_its_words_ask_for_one(
+    database: Database, model: ScriptedModel
 ):
     harness = TurnHarness(database, model, [search, remind], prompt_budget=2600)
-    calls = [replace(OK, text="", calls=(make_call("search", '{"query": "owls"}'),))] if uses_tool else []
-    model.script = [OK, OK, OK, *calls, OK, OK]
-    await say(harness, model, *[LONG] * 4)
-    assert await load_cut(harness) is None
-    await say(harness, model, "and one for Carl")
-    assert (await load_cut(harness) is not None) == uses_tool
+    model.script = [OK] * 60
+    await say(harness, model, *["word " * 80] * 59)
+    assert await load_cut(harness) is not None
+    assert {request.tool_choice for request in model.requests} == {"auto"}
+    model.script = [replace(OK, text="", calls=(make_call("search", '{"query": "owls"}'),)), OK]
+    await say(harness, model, "word")
+    assert [message.text for message in model.requests[-1].messages if message.role == "tool"] == ["owls"]
 
 
 async def test_heavy_tool_work_thinks_and_says_why_and_small_talk_does_not(

@@ -31,7 +31,7 @@ from bot.sim.gemma.tokens import CACHE_BLOCK_TOKENS, count_tokens
 from bot.tables import Line, TextTable
 from bot.tool_registry.toolbox import Toolbox
 from bot.turns import (
-    FOLLOW_UP_RESERVE_TOKENS,
+    LEAST_RESERVE_TOKENS,
     TOOL_RESERVE_TOKENS,
     WARMUP_PROMPTS,
     ContextWindow,
@@ -208,11 +208,7 @@ class _Conversation:
 
     def _cut_window(self, turn: ScriptedChatTurn, user: Message, user_tokens: int) -> ContextWindow:
         """The window of the next prompt, as turn_plan decides it."""
-        reserve = 0
-        if turn.results:
-            reserve = TOOL_RESERVE_TOKENS
-        elif self._past_turns and self._past_turns[-1].used:
-            reserve = FOLLOW_UP_RESERVE_TOKENS
+        reserve = TOOL_RESERVE_TOKENS if turn.results else LEAST_RESERVE_TOKENS
         new_tokens = user_tokens + min(reserve, self._budget // 4)
         window = self._window
         if window.is_near_budget(new_tokens, self._budget):
