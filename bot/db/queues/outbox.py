@@ -284,6 +284,12 @@ async def send_again(tx: Transaction, row: int, *, lane: Lane, now: float) -> bo
     return True
 
 
+async def has_message(tx: Transaction, item: int) -> bool:
+    """Whether something of the answer to `item` is in the chat."""
+    shown = select(outbox.c.id).where(outbox.c.item == item, outbox.c.message_id.is_not(None)).limit(1)
+    return (await tx.execute(shown)).one_or_none() is not None
+
+
 async def allow_repeat(tx: Transaction, rows: Sequence[int]) -> None:
     """Let these notices be sent twice rather than never; each is marked as being about itself."""
     await tx.execute(update(outbox).where(outbox.c.id.in_(rows)).values(about=outbox.c.id))

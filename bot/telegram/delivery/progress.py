@@ -100,6 +100,7 @@ class TurnProgress:
     `lasting_status`: stands where no other status does, until the turn is over.
     `draft_status`: the place in line, or what a tool reports; in the draft while there is one, else like
     `status`; in a group nowhere.
+    `has_earlier_message`: the turn had a message before it was taken up again (None: not looked up yet).
     `block_cache`: what of its text was rendered before.
     """
 
@@ -115,6 +116,7 @@ class TurnProgress:
     draft_status: str | None = None
     lasting_status: str | None = None
     is_over: bool = False
+    has_earlier_message: bool | None = None
     messages: list[MessageState] = field(default_factory=list)
     block_cache: BlockCache = field(default_factory=dict)
     _started_at: float | None = None
@@ -248,7 +250,9 @@ class TurnProgress:
         text = self._draft_line or ""
         if self._started_at is None or self.lane.is_guest:
             return None
-        if now > self._started_at + _MAX_TYPING_SECONDS and not (text or self._draft_text):
+        # An edit leaves a draft where it is: below the answer that an earlier message becomes.
+        is_quiet = self.has_earlier_message or now > self._started_at + _MAX_TYPING_SECONDS
+        if is_quiet and not (text or self._draft_text):
             return None
         if text == self._draft_text:
             due_at = self._next_typing_at

@@ -67,6 +67,12 @@ class ProgressSender:
                 return await self._send_typing(progress, text)
 
     async def _send_typing(self, progress: TurnProgress, text: str) -> DeliveryOutcome:
+        if progress.has_earlier_message is None:
+            looking = partial(outbox.has_message, item=progress.item)
+            progress.has_earlier_message = await self._context.write_queue.enqueue(looking, durable=False)
+            if progress.has_earlier_message and not text:
+                self._context.rate_queue.refund(self._calls.lane.paced_chat)
+                return DeliverySuccess()
         with self._calls.timeline.measure("Telegram"):
             outcome, is_draft = await self._context.client.send_typing(
                 self._calls.target_lane, progress.item, text

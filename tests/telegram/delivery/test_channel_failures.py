@@ -1,7 +1,12 @@
 """A turn shows itself while calls are lost, refused, flooded or blocked: its answer still comes, and once."""
 
+import asyncio
+
+import pytest
+
 from bot.db.queues import outbox
 from bot.db.queues.outbox import UNSURE_TEXT
+from bot.db.transaction import Transaction
 from bot.domain import Button, Part
 from bot.sim.telegram.server import BotApiFault
 from tests.support.delivery_harness import ANN, ONE, THREE, TWO, DeliveryHarness
@@ -45,6 +50,32 @@ async def test_a_repeated_turn_continues_with_the_message_it_had(harness: Delive
         await sender.wait_until_idle()
     assert len(harness.list_texts()) == 1
     assert harness.list_methods().count("sendMessage") == 1
+
+
+async def test_a_repeated_turn_draws_no_draft_below_the_message_it_had(
+    harness: DeliveryHarness, monkeypatch: pytest.MonkeyPatch
+):
+    async with harness.run_sender() as sender:
+        harness.open_channel(sender).show(ONE)
+        await harness.api.wait_until(lambda: harness.list_texts())
+    has_message = outbox.has_message
+    looked_up = asyncio.Event()
+
+    async def note_look(tx: Transaction, item: int) -> bool:
+        looked_up.set()
+        return await has_message(tx, item)
+
+    monkeypatch.setattr(outbox, "has_message", note_look)
+    async with harness.run_sender() as sender:
+        channel = harness.open_channel(sender)
+        channel.begin()
+        await looked_up.wait()
+        channel.show_queue_place("2 before you.")  # it is worth one
+        await harness.api.wait_until(lambda: harness.api.chat(7).draft)
+        await harness.finish_turn(channel, THREE)
+        await sender.wait_until_idle()
+    drafts = [call.text for call in harness.list_calls() if call.method == "sendMessageDraft"]
+    assert drafts == ["2 before you."]
 
 
 async def test_a_message_deleted_meanwhile_is_sent_as_new(harness: DeliveryHarness):
