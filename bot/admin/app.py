@@ -36,6 +36,7 @@ from bot.admin.page_request import (
 )
 from bot.admin.screens import load_screens
 from bot.admin.static_files import StaticFiles
+from bot.admin.table_view import add_exports
 from bot.db.people.page_sessions import ADMIN_PATH, SESSION_HOURS
 from bot.errors import CanvasgramError, StoreBusy
 from bot.rate_limit import RateLimiter
@@ -99,7 +100,7 @@ class _AdminApp:
                 handler = partial(self._show, screen, view)
                 routes.append(Route(f"/{screen.name}{path}", self._for_viewers(handler), methods=["GET"]))
             for path, act in screen.acts.items():
-                handler = partial(self._do, act)
+                handler = partial(self._do, screen, act)
                 routes.append(Route(f"/{screen.name}{path}", self._for_viewers(handler), methods=["POST"]))
         errors = (HTTPException, CanvasgramError, Exception)
         app = Starlette(routes=routes, exception_handlers=dict.fromkeys(errors, self._show_error))
@@ -137,13 +138,14 @@ class _AdminApp:
     async def _show(
         self, screen: Screen, view: View, request: Request, viewer: Viewer, form: Form
     ) -> Response:
-        content = await view(self._build_request(request, viewer))
-        return await self._respond(content, viewer, screen.path, request)
+        page_request = self._build_request(request, viewer)
+        content = add_exports(page_request, await view(page_request))
+        return await self._respond(content, viewer, screen, request)
 
-    async def _do(self, act: Act, request: Request, viewer: Viewer, form: Form) -> Response:
+    async def _do(self, screen: Screen, act: Act, request: Request, viewer: Viewer, form: Form) -> Response:
         outcome = await act(self._build_request(request, viewer), form)
         if isinstance(outcome, ScreenPage):
-            return await self._respond(outcome, viewer, request.url.path, request)
+            return await self._respond(outcome, viewer, screen, request)
         return _redirect(outcome, request)
 
     def _build_request(self, request: Request, viewer: Viewer) -> PageRequest:
@@ -160,7 +162,7 @@ class _AdminApp:
         )
 
     async def _respond(
-        self, content: Content, viewer: Viewer, screen_path: str, request: Request
+        self, content: Content | Download, viewer: Viewer, screen: Screen, request: Request
     ) -> Response:
         if isinstance(content, Fragment):
             return HTMLResponse(await render(h.fragment[content.body]))
@@ -169,7 +171,8 @@ class _AdminApp:
             headers = {"content-disposition": disposition, "content-type": content.media_type}
             return Response(content.text, headers=headers)
         note = unquote(read_cookie(request, "note"))[:MAX_NOTE_CHARACTERS]
-        response = HTMLResponse(await render(self._frame.show(content, viewer, screen_path, note)))
+        page = self._frame.show(content, viewer, screen, request.url.path, note)
+        response = HTMLResponse(await render(page))
         if note:
             set_cookie(response, request, "note", "", seconds=0)
         return response
@@ -235,7 +238,8 @@ class _AdminApp:
             return HTMLResponse(self._frame.show_bare(title, h.p[text]), status)
         error_line = h.p(".error", role="alert", tabindex="-1", autofocus=True)[text]
         body = [error_line, _show_way_back(request)]
-        return HTMLResponse(str(self._frame.show(ScreenPage(title, body), viewer, "")), status)
+        page = self._frame.show(ScreenPage(title, body), viewer, None, request.url.path)
+        return HTMLResponse(str(page), status)
 
 
 async def render(element: h.Renderable) -> str:

@@ -4,7 +4,7 @@ Whatever is passed as a child or an attribute is escaped by htpy.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
@@ -18,6 +18,7 @@ from bot.db.usage.ledger_columns import ANSWERED_ENDINGS, UNANSWERED_ENDINGS
 
 MAX_CHARACTERS = 80
 TURNS_PATH = f"{ADMIN_PATH}/turns"
+PERIOD_NAMES = ("period", "from", "to")
 MAX_LARGE_CHARACTERS = 12  # of a figure in large type; a longer one would be broken among its digits
 LIVE_TIMEOUT_MS = 10_000  # longer than a read of the page may take with its wait
 
@@ -42,6 +43,12 @@ def build_url(path: str, query: Mapping[str, object]) -> str:
     return f"{path}?{urlencode(query)}" if query else path
 
 
+def keep_period(request: PageRequest, path: str, **query: object) -> str:
+    """An address of the page with a query, over the same period as this one."""
+    kept = {name: request.query[name] for name in PERIOD_NAMES if request.query.get(name)}
+    return build_url(path, {**kept, **query})
+
+
 def show_time(moment: float, zone: ZoneInfo) -> h.Element:
     """A time as the admin's clock shows it; the page says once which zone that is."""
     local = datetime.fromtimestamp(moment, zone)
@@ -64,12 +71,17 @@ def format_duration(seconds: float) -> str:
 
 
 def mark_ending(ending: str | None) -> tuple[str, str]:
-    """The mark of how a turn ended (None: it has not), which needs no colour, and its class."""
-    if ending == "answered":
+    """The mark of how a turn or a call ended (None: it has not), which needs no colour, and its class."""
+    if ending in {"answered", "ok"}:
         return "✓", "good"
-    if ending is None or ending in (*ANSWERED_ENDINGS, *UNANSWERED_ENDINGS):
-        return "○", "plain"
-    return FAULT_MARK, "bad"
+    if is_fault(ending):
+        return FAULT_MARK, "bad"
+    return "○", "plain"
+
+
+def is_fault(ending: str | None) -> bool:
+    """Whether this ending of a turn or a call is one that nobody wants."""
+    return ending not in {None, "ok", "cancelled", *ANSWERED_ENDINGS, *UNANSWERED_ENDINGS}
 
 
 def show_figures(*figures: h.Element) -> h.Element:
@@ -105,6 +117,11 @@ def act_form(request: PageRequest, path: str, label: str, *fields: h.Node, quest
 def hidden_field(name: str, value: object) -> h.VoidElement:
     """A field that an act gets and the admin does not see."""
     return h.input(type="hidden", name=name, value=str(value))
+
+
+def hide_query(request: PageRequest, names: Iterable[str]) -> list[h.VoidElement]:
+    """Hidden fields with which a form keeps these parts of the page's query."""
+    return [hidden_field(name, request.query[name]) for name in names if request.query.get(name)]
 
 
 def live_part(path: str, body: h.Node) -> h.Element:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -45,6 +46,12 @@ def parse_cursor(text: str | None) -> Cursor | None:
     if match is None or not math.isfinite(float(match[1])):
         raise QuestionRefused("This page begins nowhere: go back to the first one.")
     return Cursor(float(match[1]), int(match[2]))
+
+
+def cut_page(rows: Sequence[Row], find_cursor: Callable[[Row], Cursor]) -> KeysetPage[Row]:
+    """The rows of a page; one more was loaded, if there is one."""
+    shown = tuple(rows[:PAGE_ROWS])
+    return KeysetPage(shown, find_cursor(shown[-1]) if len(rows) > PAGE_ROWS else None)
 
 
 def show_pager(request: PageRequest, page: KeysetPage[Row]) -> h.Element:

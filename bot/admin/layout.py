@@ -36,8 +36,10 @@ class PageFrame:
         self._screens = [screen for screen in screens if screen.title]
         self._files = files
 
-    def show(self, page: ScreenPage, viewer: Viewer, current: str, note: str = "") -> h.Element:
-        """The whole page. `current` is the path of its screen, `note` what an act has just done."""
+    def show(
+        self, page: ScreenPage, viewer: Viewer, screen: Screen | None, path: str, note: str = ""
+    ) -> h.Element:
+        """The whole page at `path` of a screen (None: of none); `note` is what an act has just done."""
         log_out = h.form(method="post", action=f"{ADMIN_PATH}/logout")[
             h.input(type="hidden", name="csrf", value=viewer.csrf_token),
             h.button(".plain")["Log out"],
@@ -47,7 +49,7 @@ class PageFrame:
             h.a(".skip", href="#content")["Skip to the content"],
             h.header[
                 h.a(".brand", href=f"{ADMIN_PATH}/", tabindex="-1")["Canvasgram"],
-                self._show_navigation(current),
+                self._show_navigation(screen, path),
             ],
             h.main("#content", tabindex="-1")[
                 h.h1[page.title], note and h.p(".note", role="status")[note], page.body
@@ -79,13 +81,23 @@ class PageFrame:
         ]
         return h.html(lang="en")[head, body]
 
-    def _show_navigation(self, current: str) -> h.Element:
-        items = (h.li[_show_link(screen, is_current=screen.path == current)] for screen in self._screens)
+    def _show_navigation(self, current: Screen | None, path: str) -> h.Element:
+        """Links to the screens; to the page itself only for the mouse, so that rows are fewer keys away."""
+        items = (
+            h.li[
+                h.a(
+                    href=screen.path,
+                    aria_current=_name_current(screen, current, path),
+                    tabindex="-1" if screen.path == path else None,
+                )[screen.title]
+            ]
+            for screen in self._screens
+        )
         return h.nav(aria_label="Screens")[h.ul[items]]
 
 
-def _show_link(screen: Screen, *, is_current: bool) -> h.Element:
-    """A link to a screen; of the current one only for the mouse, so that rows are fewer keys away."""
-    if is_current:
-        return h.a(href=screen.path, aria_current="page", tabindex="-1")[screen.title]
-    return h.a(href=screen.path)[screen.title]
+def _name_current(screen: Screen, current: Screen | None, path: str) -> str | None:
+    """Whether a screen is the page, or has it below."""
+    if screen.path == path:
+        return "page"
+    return "true" if current is not None and screen.place == current.place else None

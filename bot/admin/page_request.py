@@ -1,6 +1,6 @@
 """What a screen gets and returns: the request of a logged-in admin, and a page, a fragment or a download."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from htpy import Node
 
+from bot.admin.data_table import DataTable
 from bot.admin.error_pages import PageRefused
 from bot.db.bounded_reader import BoundedReader
 from bot.db.engine import Database
@@ -162,17 +163,19 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True)
 class ScreenPage:
-    """A whole page: its title and what stands below it."""
+    """A whole page: its title, what stands below it, and which tables can be exported from it."""
 
     title: str
     body: Node
+    tables: Sequence[DataTable] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """A part of a page, which htmx asks for by itself."""
+    """A part of a page, which htmx asks for by itself, and which tables can be exported from it."""
 
     body: Node
+    tables: Sequence[DataTable] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,15 +195,16 @@ class Redirect:
     note: str = ""
 
 
-Content: TypeAlias = ScreenPage | Fragment | Download
+Content: TypeAlias = ScreenPage | Fragment
 View = Callable[[PageRequest], Awaitable[Content]]
 Act = Callable[[PageRequest, Mapping[str, str]], Awaitable[Redirect | ScreenPage]]
 
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """One screen, at `/admin/{name}`; `place` orders the navigation, which leaves out those without a title.
+    """One screen, at `/admin/{name}`; `place` orders the navigation.
 
+    It leaves out those without a title, which belong to the one of the same place.
     `views` and `acts` (only by POST) are by their paths below it, such as `""` and `"/{turn}"`.
     """
 

@@ -10,10 +10,11 @@ from bot.admin.access_acts import (
     list_group_acts,
     list_person_acts,
 )
-from bot.admin.components import TURNS_PATH, build_url, cut
-from bot.admin.data_table import Cell, DataTable, TableColumn, build_moment_cell, sort_table
+from bot.admin.components import TURNS_PATH, cut, keep_period
+from bot.admin.data_table import Cell, DataTable, NumberColumn, TableColumn
 from bot.admin.names import name_person
 from bot.admin.page_request import PageRequest
+from bot.admin.table_view import build_moment_cell
 from bot.db.people import people
 from bot.db.people.groups import Group
 from bot.db.people.limits import EVERYBODY, QuotaRule, UsedCanvases
@@ -22,17 +23,17 @@ from bot.db.people.roster import ReviewedPerson
 from bot.db.usage.usage_sums import CallSums
 from bot.usage.figures import EMPTY_CELL, UNKNOWN, get_known
 
-_ACTS_COLUMN = TableColumn("acts", "Change", is_exported=False)
+_ACTS_COLUMN = TableColumn("acts", "Change", can_sort=False, is_exported=False)
 _PERSON_COLUMNS = (
-    TableColumn("person", "Person", can_sort=True),
-    TableColumn("turns", "Turns", is_number=True, can_sort=True),
-    TableColumn("canvases", "Canvases", is_number=True, can_sort=True),
-    TableColumn("unknown_calls", "Uncounted calls", is_number=True, can_sort=True),
-    TableColumn("limit", "Limit a day", is_number=True),
-    TableColumn("last_asked", "Last asked", can_sort=True, style="moment"),
-    TableColumn("role", "Role", can_sort=True),
-    TableColumn("let_in_by", "Let in by"),
-    TableColumn("number", "Number"),
+    TableColumn("person", "Person"),
+    NumberColumn("turns", "Turns"),
+    NumberColumn("canvases", "Canvases"),
+    NumberColumn("unknown_calls", "Uncounted calls"),
+    NumberColumn("limit", "Limit a day", can_sort=False),
+    TableColumn("last_asked", "Last asked", style="moment"),
+    TableColumn("role", "Role"),
+    TableColumn("let_in_by", "Let in by", can_sort=False),
+    TableColumn("number", "Number", can_sort=False),
     _ACTS_COLUMN,
 )
 _GROUP_COLUMNS = (
@@ -42,9 +43,9 @@ _GROUP_COLUMNS = (
     TableColumn("let_in_by", "Let in by"),
     TableColumn("speakers", "May ask"),
     TableColumn("sees", "The bot sees"),
-    TableColumn("canvases", "Canvases", is_number=True),
-    TableColumn("unknown_calls", "Uncounted calls", is_number=True),
-    TableColumn("limit", "Limit a day", is_number=True),
+    NumberColumn("canvases", "Canvases"),
+    NumberColumn("unknown_calls", "Uncounted calls"),
+    NumberColumn("limit", "Limit a day"),
     _ACTS_COLUMN,
 )
 _STRANGER_COLUMNS = (
@@ -81,13 +82,12 @@ def build_people_table(request: PageRequest, roster: Roster) -> DataTable:
         if search in f"{person.name} {person.id}".casefold()
     )
     nothing = "Nobody is called so." if search else "Nobody has been let in."
-    table = DataTable("people", "People", _PERSON_COLUMNS, rows, nothing)
-    return sort_table(table, request.query.get("sort"))
+    return DataTable("people", "People", _PERSON_COLUMNS, rows, nothing, can_sort=True)
 
 
 def _build_person(request: PageRequest, person: ReviewedPerson, roster: Roster) -> tuple[Cell, ...]:
     calls = roster.calls.get(person.id)
-    href = _build_turns_url(request, "user", person.id)
+    href = keep_period(request, TURNS_PATH, user=person.id)
     return (
         Cell(cut(person.name), href=href),
         Cell(roster.turns.get(person.id, 0), href=href),
@@ -164,7 +164,7 @@ def build_groups_table(request: PageRequest, roster: Roster) -> DataTable:
 
 def _build_group(request: PageRequest, group: Group, roster: Roster) -> tuple[Cell, ...]:
     used = roster.used_by_group[group.chat]
-    href = _build_turns_url(request, "chat", group.chat)
+    href = keep_period(request, TURNS_PATH, chat=group.chat)
     rule = roster.rules.get(group.chat)
     return (
         Cell(cut(group.title), href=href),
@@ -193,9 +193,3 @@ def build_strangers_table(request: PageRequest, roster: Roster) -> DataTable:
         for stranger in roster.strangers
     )
     return DataTable("waiting", "Wait to be let in", _STRANGER_COLUMNS, rows, "Nobody waits.")
-
-
-def _build_turns_url(request: PageRequest, name: str, number: int) -> str:
-    """The turns of the period that a person or a chat has."""
-    kept = {field: request.query[field] for field in ("period", "from", "to") if request.query.get(field)}
-    return build_url(TURNS_PATH, {name: number, **kept})

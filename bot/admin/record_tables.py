@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from pydantic import SecretStr
 
 from bot.admin.components import build_url, cut, format_duration
-from bot.admin.data_table import Cell, DataTable, TableColumn
+from bot.admin.data_table import Cell, DataTable, NumberColumn, TableColumn
 from bot.admin.names import name_person
 from bot.db.tools.audit import AuditEntry
 from bot.db.usage.counter_readings import CounterReading
@@ -36,16 +36,16 @@ def build_readings(readings: Iterable[CounterReading], zone: ZoneInfo) -> DataTa
     """The server's counters beside ours, a row each time they were read."""
     columns = (
         TableColumn("read_at", "Read"),
-        TableColumn("prompt_seen", "Input", is_number=True),
-        TableColumn("prompt_own", "ours", is_number=True),
-        TableColumn("cached_seen", "Cached", is_number=True),
-        TableColumn("cached_own", "ours", is_number=True),
-        TableColumn("generated_seen", "Output", is_number=True),
-        TableColumn("generated_own", "ours", is_number=True),
-        TableColumn("requests_seen", "Requests", is_number=True),
-        TableColumn("requests_own", "ours", is_number=True),
-        TableColumn("gap", "Gap", is_number=True),
-        TableColumn("steps_per_canvas", "Steps a canvas", is_number=True),
+        NumberColumn("prompt_seen", "Input"),
+        NumberColumn("prompt_own", "ours"),
+        NumberColumn("cached_seen", "Cached"),
+        NumberColumn("cached_own", "ours"),
+        NumberColumn("generated_seen", "Output"),
+        NumberColumn("generated_own", "ours"),
+        NumberColumn("requests_seen", "Requests"),
+        NumberColumn("requests_own", "ours"),
+        NumberColumn("gap", "Gap"),
+        NumberColumn("steps_per_canvas", "Steps a canvas"),
         TableColumn("why", "Cause"),
     )
     rows = tuple(_build_reading(reading, zone) for reading in readings)
@@ -87,12 +87,12 @@ def build_unknown_usage(usages: Iterable[UnknownUsage], build_href: Callable[[st
     """
     columns = (
         TableColumn("reason", "Why"),
-        TableColumn("calls", "Calls", is_number=True),
-        TableColumn("input", "Input unknown", is_number=True),
-        TableColumn("cached", "Cached unknown", is_number=True),
-        TableColumn("output", "Output unknown", is_number=True),
-        TableColumn("reasoning", "Thought unknown", is_number=True),
-        TableColumn("partial", "Counted in part", is_number=True),
+        NumberColumn("calls", "Calls"),
+        NumberColumn("input", "Input unknown"),
+        NumberColumn("cached", "Cached unknown"),
+        NumberColumn("output", "Output unknown"),
+        NumberColumn("reasoning", "Thought unknown"),
+        NumberColumn("partial", "Counted in part"),
     )
     rows = tuple(
         (
@@ -151,8 +151,8 @@ def build_backups(backups: Iterable[StoredBackup], zone: ZoneInfo, now: float) -
     columns = (
         TableColumn("file", "File"),
         TableColumn("made_at", "Made"),
-        TableColumn("age_seconds", "Age", is_number=True),
-        TableColumn("bytes", "Size", is_number=True),
+        NumberColumn("age_seconds", "Age"),
+        NumberColumn("bytes", "Size"),
     )
     rows = tuple(
         (

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell
+from bot.admin.data_table import Cell, DataTable, NumberColumn, TableColumn
+from bot.admin.table_view import build_seconds_cell
 from bot.db.queues.current_work import SIGN_OF_LIFE_SECONDS, CurrentWork
 from bot.db.shares import LiveReplica
 
@@ -55,8 +56,8 @@ def build_replica_table(replicas: Sequence[ReplicaState], now: float) -> DataTab
     columns = (
         TableColumn("life", "Gateway"),
         TableColumn("role", "Role"),
-        TableColumn("shares", "Shares of the chats", is_number=True),
-        TableColumn("seconds", "Runs for", is_number=True),
+        NumberColumn("shares", "Shares of the chats"),
+        NumberColumn("seconds", "Runs for"),
     )
     return DataTable("replicas", "Gateways", columns, tuple(_build_row(replica, now) for replica in replicas))
 

@@ -8,7 +8,7 @@ import htpy as h
 from pydantic import BaseModel, Field, ValidationError
 
 from bot.admin.components import cut, show_nothing
-from bot.admin.data_table import Cell, CellValue, DataTable, TableColumn
+from bot.admin.data_table import Cell, CellValue, DataTable, NumberColumn, TableColumn
 
 MAX_BYTES = 8_000_000
 MAX_CONDITIONS = 40
@@ -60,21 +60,26 @@ def load_bench(file: Path) -> StoredBench | str:
         return f"{file} holds no result of this version."
 
 
-def build_bench_table(bench: StoredBench) -> DataTable:
-    """Each row as it was measured: what is direct and what went through the gateway are never one figure."""
+def build_bench_table(bench: StoredBench | str) -> DataTable:
+    """Each row as it was measured: what is direct and what went through the gateway are never one figure.
+
+    Without a result its place says why.
+    """
     columns = (
         TableColumn("what", "What"),
         TableColumn("way", "Way"),
         TableColumn("thinking", "Thinking"),
-        TableColumn("at_once", "At once", is_number=True),
-        TableColumn("output_tokens", "Tokens", is_number=True),
+        NumberColumn("at_once", "At once"),
+        NumberColumn("output_tokens", "Tokens"),
         TableColumn("canvases_estimated", "Canvases (estimated)", is_number=True),
-        TableColumn("seconds_an_answer", "Seconds an answer", is_number=True),
-        TableColumn("first_block_seconds", "First block s", is_number=True),
-        TableColumn("seconds_a_canvas", "Seconds a canvas", is_number=True),
+        NumberColumn("seconds_an_answer", "Seconds an answer"),
+        NumberColumn("first_block_seconds", "First block s"),
+        NumberColumn("seconds_a_canvas", "Seconds a canvas"),
     )
-    rows = tuple(_build_row(row) for row in bench.rows)
-    return DataTable("bench", "Measured directly and through the gateway", columns, rows)
+    title = "Measured directly and through the gateway"
+    if isinstance(bench, str):
+        return DataTable("bench", title, columns, (), bench)
+    return DataTable("bench", title, columns, tuple(_build_row(row) for row in bench.rows))
 
 
 def _build_row(row: StoredRow) -> tuple[Cell, ...]:
@@ -96,8 +101,10 @@ def _seconds_cell(seconds: float | None) -> Cell:
     return Cell(value, None if seconds is None else f"{seconds:.3f}")
 
 
-def show_conditions(bench: StoredBench) -> h.Node:
+def show_conditions(bench: StoredBench | str) -> h.Node:
     """Under which conditions it was measured."""
+    if isinstance(bench, str):
+        return None
     lines = list(bench.conditions.items())[:MAX_CONDITIONS]
     items = (h.li[f"{cut(name)}: {cut(text, _MAX_CONDITION_CHARACTERS)}"] for name, text in lines)
     return [not bench.whole and show_nothing("It was stopped before its end."), h.ul(".notices")[items]]

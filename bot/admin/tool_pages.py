@@ -24,6 +24,7 @@ from bot.tool_registry.try_tool import ARGUMENTS_HELP, TrialResult, format_trial
 from bot.translations.translator import ENGLISH
 from bot.usage.plain_text import escape_for_terminal
 
+TOOLS_PATH = f"{ADMIN_PATH}/tools"
 MAX_SHOWN_CHARACTERS = 20_000  # of a definition or a result
 _ACTIONS_ON_MACHINE = (
     ("canvasgram tools add URL --name NAME", "adds the tools of a service"),
@@ -35,7 +36,7 @@ _ACTIONS_ON_MACHINE = (
 
 def build_tool_path(name: str) -> str:
     """The address of a tool's or a source's page."""
-    return f"{ADMIN_PATH}/tools/{quote(name, safe='')}"
+    return f"{TOOLS_PATH}/{quote(name, safe='')}"
 
 
 def spell_out(text: str, limit: int = MAX_CHARACTERS) -> str:

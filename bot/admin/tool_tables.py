@@ -2,15 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from bot.admin.components import TURNS_PATH, build_url, format_duration
-from bot.admin.data_table import Cell, DataTable, TableColumn
+from bot.admin.components import TURNS_PATH, format_duration, keep_period
+from bot.admin.data_table import Cell, DataTable, NumberColumn, TableColumn
 from bot.admin.filters import Period
 from bot.admin.names import name_person
+from bot.admin.page_request import PageRequest
 from bot.admin.tool_pages import build_tool_path, spell_out
 from bot.admin.usage_figures import ALARMING_SHARE
 from bot.db.tools.sources import Source
 from bot.db.transaction import Transaction
+from bot.db.usage.call_filters import ANY_FAILURE
 from bot.db.usage.usage_sums import Scope
 from bot.tool_registry import formatting
 from bot.tool_registry.tool_info import ToolInfo
@@ -19,25 +22,24 @@ from bot.usage.figures import EMPTY_CELL, format_at_least, format_share
 from bot.usage.queries import load_tool_report
 from bot.usage.report import ReportGroup, ToolUsage
 
-_PERIOD_FIELDS = ("period", "from", "to")
 _TOOL_COLUMNS = (
-    TableColumn("tool", "Tool", can_sort=True),
-    TableColumn("state", "State", can_sort=True),
-    TableColumn("failed", "Failed", is_number=True, can_sort=True),
-    TableColumn("calls", "Calls", is_number=True, can_sort=True),
-    TableColumn("refused", "Not run", is_number=True, can_sort=True),
-    TableColumn("malformed", "Bad arguments", is_number=True, can_sort=True),
-    TableColumn("p95_seconds", "p95", is_number=True, can_sort=True),
-    TableColumn("source", "Source", can_sort=True),
-    TableColumn("may_use", "May use it"),
-    TableColumn("rule", "Rule"),
+    TableColumn("tool", "Tool"),
+    TableColumn("state", "State"),
+    NumberColumn("failed", "Failed"),
+    NumberColumn("calls", "Calls"),
+    NumberColumn("refused", "Not run"),
+    NumberColumn("malformed", "Bad arguments"),
+    NumberColumn("p95_seconds", "p95"),
+    TableColumn("source", "Source"),
+    TableColumn("may_use", "May use it", can_sort=False),
+    TableColumn("rule", "Rule", can_sort=False),
 )
 _SOURCE_COLUMNS = (
     TableColumn("source", "Source"),
     TableColumn("kind", "What"),
     TableColumn("state", "State"),
     TableColumn("address", "At", style="address"),
-    TableColumn("tools", "Tools", is_number=True),
+    NumberColumn("tools", "Tools"),
 )
 
 
@@ -71,14 +73,14 @@ def _to_use(group: ReportGroup) -> ToolUse:
 
 
 def build_tool_table(
-    infos: Sequence[ToolInfo], uses: Mapping[str, ToolUse], names: Mapping[int, str], query: Mapping[str, str]
+    request: PageRequest, infos: Sequence[ToolInfo], uses: Mapping[str, ToolUse], names: Mapping[int, str]
 ) -> DataTable:
     """A row for each tool, and for each that was called and is no more."""
     rows = [
         (
             Cell(info.name, spell_out(info.name), build_tool_path(info.name)),
             Cell(formatting.format_state(ENGLISH, info), style="" if info.state in {"on", "off"} else "bad"),
-            *_show_use(info.name, uses.get(info.name, ToolUse()), query),
+            *_show_use(request, info.name, uses.get(info.name, ToolUse())),
             _show_source_name(info),
             Cell(formatting.format_grantees(ENGLISH, info, lambda number: name_person(number, names))),
             Cell(formatting.format_effective_rule(ENGLISH, info)),
@@ -90,7 +92,7 @@ def build_tool_table(
         (
             Cell(name, spell_out(name)),
             Cell("removed"),
-            *_show_use(name, use, query),
+            *_show_use(request, name, use),
             Cell(""),
             Cell(""),
             Cell(""),
@@ -98,7 +100,7 @@ def build_tool_table(
         for name, use in uses.items()
         if name not in known_names
     ]
-    return DataTable("tools", "Tools", _TOOL_COLUMNS, tuple(rows), "There are no tools.")
+    return DataTable("tools", "Tools", _TOOL_COLUMNS, tuple(rows), "There are no tools.", can_sort=True)
 
 
 def _show_source_name(info: ToolInfo) -> Cell:
@@ -107,7 +109,7 @@ def _show_source_name(info: ToolInfo) -> Cell:
     return Cell(info.source.name, spell_out(info.source.name), build_tool_path(info.source.name))
 
 
-def _show_use(name: str, use: ToolUse, query: Mapping[str, str]) -> tuple[Cell, ...]:
+def _show_use(request: PageRequest, name: str, use: ToolUse) -> tuple[Cell, ...]:
     """The figures of a tool, which lead to the turns that called it; many faults are marked."""
     seconds = Cell(use.p95, EMPTY_CELL if use.p95 is None else format_duration(use.p95))
     tools = use.tools
@@ -119,19 +121,14 @@ def _show_use(name: str, use: ToolUse, query: Mapping[str, str]) -> tuple[Cell, 
     )
     faults = tools.failed - tools.refused + tools.malformed  # not what a person refused, nor a repeat
     style = "bad" if faults >= ALARMING_SHARE * tools.calls else ""
+    build_href = partial(keep_period, request, TURNS_PATH, tool=name)
     return (
-        Cell(tools.failed, share, build_turns_url(name, query, outcome="failure"), style=style),
-        Cell(tools.calls, href=build_turns_url(name, query)),
-        Cell(tools.refused, href=build_turns_url(name, query, outcome="refused")),
-        replace(use.malformed, href=build_turns_url(name, query, outcome="refused:arguments")),
+        Cell(tools.failed, share, build_href(outcome=ANY_FAILURE), style=style),
+        Cell(tools.calls, href=build_href()),
+        Cell(tools.refused, href=build_href(outcome="refused")),
+        replace(use.malformed, href=build_href(outcome="refused:arguments")),
         seconds,
     )
-
-
-def build_turns_url(name: str, query: Mapping[str, str], **filters: str) -> str:
-    """The turns in which a tool was called, in the period that a page's query names; `filters`: and so on."""
-    period = {field: query[field] for field in _PERIOD_FIELDS if query.get(field)}
-    return build_url(TURNS_PATH, {"tool": name, **period, **filters})
 
 
 def build_source_table(all_sources: Sequence[Source], infos: Sequence[ToolInfo]) -> DataTable:

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from bot.admin.components import TURNS_PATH, build_url, cut, format_duration
-from bot.admin.data_table import Cell, DataTable, TableColumn, build_count_cell, build_seconds_cell
+from bot.admin.components import TURNS_PATH, build_url, cut, format_duration, mark_ending
+from bot.admin.data_table import Cell, DataTable, NumberColumn, TableColumn
 from bot.admin.names import name_person
-from bot.admin.svg_chart import FAULT_MARK
+from bot.admin.table_view import build_count_cell, build_seconds_cell
 from bot.canvases import costs_canvases
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
 from bot.usage.figures import EMPTY_CELL, UNKNOWN, format_share
@@ -15,43 +15,43 @@ from bot.usage.refusals import describe_tool_outcome
 from bot.usage.turn_report import ANSWER_LABELS, describe_prompt, format_server_times
 
 _CALL_COLUMNS = (
-    TableColumn("call", "Call", is_number=True),
+    NumberColumn("call", "Call"),
     TableColumn("ending", "Ending", style="ending"),
-    TableColumn("step", "Step", is_number=True),
-    TableColumn("at", "At", is_number=True),
+    NumberColumn("step", "Step"),
+    NumberColumn("at", "At"),
     TableColumn("purpose", "Purpose", style="brief"),
     TableColumn("thinking", "Thinks", style="brief"),
-    TableColumn("seat_wait", "Seat wait", is_number=True),
-    TableColumn("first_canvas", "First canvas", is_number=True),
-    TableColumn("blocks", "Blocks", is_number=True),
-    TableColumn("seconds", "With a seat", is_number=True),
-    TableColumn("prompt", "Chars", is_number=True),
-    TableColumn("input", "In", is_number=True),
-    TableColumn("cached", "Cached", is_number=True),
-    TableColumn("output", "Out", is_number=True),
-    TableColumn("reasoning", "Thought", is_number=True),
-    TableColumn("canvases", "Canvases", is_number=True),
+    NumberColumn("seat_wait", "Seat wait"),
+    NumberColumn("first_canvas", "First canvas"),
+    NumberColumn("blocks", "Blocks"),
+    NumberColumn("seconds", "With a seat"),
+    NumberColumn("prompt", "Chars"),
+    NumberColumn("input", "In"),
+    NumberColumn("cached", "Cached"),
+    NumberColumn("output", "Out"),
+    NumberColumn("reasoning", "Thought"),
+    NumberColumn("canvases", "Canvases"),
     TableColumn("server", "The server's own times", is_shown=False),
 )
 _TOOL_COLUMNS = (
-    TableColumn("step", "Step", is_number=True),
+    NumberColumn("step", "Step"),
     TableColumn("tool", "Tool"),
-    TableColumn("at", "At", is_number=True),
+    NumberColumn("at", "At"),
     TableColumn("asked", "A person was asked"),
-    TableColumn("seconds", "Took", is_number=True),
+    NumberColumn("seconds", "Took"),
     TableColumn("outcome", "Outcome"),
 )
 _PART_COLUMNS = (
-    TableColumn("message", "Message", is_number=True),
+    NumberColumn("message", "Message"),
     TableColumn("state", "State"),
-    TableColumn("at", "Stored at", is_number=True),
-    TableColumn("sent", "Stood in the chat at", is_number=True),
-    TableColumn("done", "Final at", is_number=True),
+    NumberColumn("at", "Stored at"),
+    NumberColumn("sent", "Stood in the chat at"),
+    NumberColumn("done", "Final at"),
 )
 _INTERVAL_COLUMNS = (
     TableColumn("interval", "Interval", style="brief"),
-    TableColumn("seconds", "Seconds", is_number=True),
-    TableColumn("share", "Share", is_number=True),
+    NumberColumn("seconds", "Seconds"),
+    NumberColumn("share", "Share"),
     TableColumn("what", "What it is", style="prose"),
 )
 
@@ -116,12 +116,11 @@ def _build_call(number: int, call: CallStep, turn: TurnSteps) -> tuple[Cell, ...
 def _build_ending_cell(call: CallStep) -> Cell:
     """How a call ended in two words; why where a mouse rests, and in exports."""
     ending = cut(_describe_ending(call), 160)
-    if call.ended_at is None and call.outcome is None:
-        return Cell(ending, f"○ {ending}", style="plain")
-    words = ", ".join(filter(None, (call.outcome or UNKNOWN, call.finish_reason)))
-    is_well = call.outcome == "ok"
-    mark = "✓" if is_well else FAULT_MARK
-    return Cell(ending, f"{mark} {cut(words, 24)}", title=ending, style="good" if is_well else "bad")
+    mark, style = mark_ending(call.outcome)
+    words = ending
+    if call.ended_at is not None or call.outcome is not None:
+        words = cut(", ".join(filter(None, (call.outcome or UNKNOWN, call.finish_reason))), 24)
+    return Cell(ending, f"{mark} {words}", title=ending, style=style)
 
 
 def _build_prompt_cell(call: CallStep) -> Cell:
@@ -176,9 +175,8 @@ def _build_outcome_cell(tool: ToolStep) -> Cell:
     if tool.outcome is None:
         return Cell(None, "none yet, or lost")
     text = cut(describe_tool_outcome(tool.outcome, tool.refusal))
-    if tool.outcome == "ok":
-        return Cell(text, f"✓ {text}", style="good")
-    return Cell(text, f"{FAULT_MARK} {text}", style="bad")
+    mark, style = mark_ending(tool.outcome)
+    return Cell(text, f"{mark} {text}", style=style)
 
 
 def _describe_question(tool: ToolStep, names: Mapping[int, str]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import htpy as h
 
-from bot.admin.components import cut, format_duration
+from bot.admin.components import cut, format_duration, is_fault
 from bot.admin.svg_chart import (
     FAULT_MARK,
     Axis,
@@ -194,7 +194,7 @@ def _list_call_bars(call: CallStep, name: str, turn: TurnSteps, end: float) -> I
     yield Bar(0, "wait", call.created_at, seat_at, f"{name}: waited {waited} for a seat")
     first = call.first_block_at
     if first is None:
-        kind = "canvas" if call.outcome in {"ok", None} else "fault"
+        kind = "fault" if is_fault(call.outcome) else "canvas"
         title = f"{name}: no block in {format_duration(last - seat_at)}; {cut(outcome)}"
         yield Bar(0, kind, seat_at, last, title)
         return
@@ -203,7 +203,7 @@ def _list_call_bars(call: CallStep, name: str, turn: TurnSteps, end: float) -> I
     yield Bar(0, "canvas", seat_at, first, f"{name}: first canvas, {duration}", texts=texts)
     blocks = "1 block" if call.blocks == 1 else f"{call.blocks} blocks"
     title = f"{name}: {blocks} until {format_duration(last - turn.received_at)}; {cut(outcome)}"
-    kind = "more" if call.outcome in {"ok", None} else "fault"
+    kind = "fault" if is_fault(call.outcome) else "more"
     yield Bar(0, kind, first, last, title, texts=(blocks, format_duration(last - first)))
     last_block = call.last_block_at
     if last_block is None or last_block <= first:
@@ -229,7 +229,7 @@ def _list_tool_bars(tool: ToolStep, turn: TurnSteps, end: float) -> Iterator[Bar
         seconds = "end unknown"
         if tool.ended_at is not None:
             seconds = format_duration(tool.ended_at - tool.began_at)
-        kind: BarKind = "tool" if tool.outcome in {"ok", None} else "fault"
+        kind: BarKind = "fault" if is_fault(tool.outcome) else "tool"
         outcome = describe_tool_outcome(tool.outcome or "no result", tool.refusal)
         yield Bar(0, kind, tool.began_at, ended_at, f"{name}: {cut(outcome)}, {seconds}", texts=(seconds,))
 

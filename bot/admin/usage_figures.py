@@ -13,7 +13,7 @@ from bot.admin.components import (
     format_duration,
     show_figure,
 )
-from bot.admin.data_table import Cell, DataTable, TableColumn
+from bot.admin.data_table import Cell, DataTable, NumberColumn, TableColumn
 from bot.admin.filters import Filters
 from bot.admin.svg_chart import FAULT_MARK
 from bot.db.usage.usage_sums import BreakdownColumn, CallSums
@@ -33,8 +33,8 @@ _NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 _LEAD_FIGURES = ("turns", "failed_turns", "whole_p50_seconds", "whole_p95_seconds", "canvases")
 _COLUMNS = (
     TableColumn("figure", "Figure"),
-    TableColumn("now", "Now", is_number=True),
-    TableColumn("before", "Before", is_number=True),
+    NumberColumn("now", "Now"),
+    NumberColumn("before", "Before"),
 )
 
 

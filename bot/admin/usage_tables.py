@@ -8,8 +8,9 @@ from typing import Literal
 from zoneinfo import ZoneInfo
 
 from bot.admin.components import build_url, cut
-from bot.admin.data_table import Address, Cell, DataTable, TableColumn, build_seconds_cell
+from bot.admin.data_table import Address, Cell, DataTable, NumberColumn, TableColumn
 from bot.admin.filters import Filters, Period
+from bot.admin.table_view import build_seconds_cell
 from bot.admin.usage_figures import (
     UNKNOWN_CALL_FILTERS,
     build_turns_url,
@@ -29,23 +30,23 @@ MAX_TIMES = 400  # hours or days that are shown, however few of them were used
 _USAGE_PATH = f"{ADMIN_PATH}/usage"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CALL_COLUMNS = (
-    TableColumn("calls", "Calls", is_number=True, can_sort=True),
-    TableColumn("canvases", "Canvases", is_number=True, can_sort=True),
-    TableColumn("input_tokens", "Prompt tokens", is_number=True, can_sort=True),
-    TableColumn("cached_tokens", "Cached", is_number=True, can_sort=True),
-    TableColumn("output_tokens", "Output", is_number=True, can_sort=True),
-    TableColumn("unknown_calls", "Unknown output", is_number=True, can_sort=True),
+    NumberColumn("calls", "Calls"),
+    NumberColumn("canvases", "Canvases"),
+    NumberColumn("input_tokens", "Prompt tokens"),
+    NumberColumn("cached_tokens", "Cached"),
+    NumberColumn("output_tokens", "Output"),
+    NumberColumn("unknown_calls", "Unknown output"),
 )
 _TURN_COLUMNS = (
-    TableColumn("turns", "Turns", is_number=True, can_sort=True),
-    TableColumn("failed_turns", "Failed turns", is_number=True, can_sort=True),
+    NumberColumn("turns", "Turns"),
+    NumberColumn("failed_turns", "Failed turns"),
 )
 _SUM_COLUMNS = (*_TURN_COLUMNS, *_CALL_COLUMNS)
-_FAILED_CALLS = TableColumn("failed_calls", "Failed calls", is_number=True, can_sort=True)
+_FAILED_CALLS = NumberColumn("failed_calls", "Failed calls")
 _TOOL_COLUMNS = (
-    TableColumn("calls", "Calls", is_number=True, can_sort=True),
-    TableColumn("failed_calls", "Failed", is_number=True, can_sort=True),
-    TableColumn("mean_seconds", "Mean time", is_number=True, can_sort=True),
+    NumberColumn("calls", "Calls"),
+    NumberColumn("failed_calls", "Failed"),
+    NumberColumn("mean_seconds", "Mean time"),
 )
 
 
@@ -76,8 +77,7 @@ def _find_time(moment: float, by: str | None, zone: ZoneInfo) -> int:
 def build_time_table(report: UsageReport, filters: Filters) -> DataTable:
     """What was used in each hour or day."""
     unit = "hour" if report.query.by == "hour" else "day"
-    sum_columns = (replace(column, can_sort=False) for column in _SUM_COLUMNS)
-    columns = (TableColumn("time", unit.title()), *sum_columns)
+    columns = (TableColumn("time", unit.title()), *_SUM_COLUMNS)
     rows = tuple(
         (Cell(group.label), *_turn_cells(group, filters, changes), *_call_cells(group, filters, changes))
         for group in fill_times(report, filters.period, ZoneInfo(filters.scope.zone))
@@ -101,18 +101,19 @@ def build_group_table(report: UsageReport, title: str, filters: Filters) -> Data
     """What each group of a report used, the most canvases first; `title` is what the groups are."""
     by = report.query.by
     assert by is not None
-    label_columns = [TableColumn(by, title, can_sort=True)]
+    label_columns = [TableColumn(by, title)]
     if by == "user-model":
         label_columns = [
-            TableColumn("user", "Person", can_sort=True),
-            TableColumn("model", "Model", can_sort=True),
+            TableColumn("user", "Person"),
+            TableColumn("model", "Model"),
         ]
     chats_with_topics = {str(group.key).partition(":")[0] for group in report.groups if ":" in str(group.key)}
     rows = tuple(
         _build_row(group, by, filters, _describe_group(group, by, chats_with_topics))
         for group in report.groups
     )
-    return DataTable(by, f"By {title.lower()}", (*label_columns, *_list_columns(by)), rows)
+    columns = (*label_columns, *_list_columns(by))
+    return DataTable(by, f"By {title.lower()}", columns, rows, can_sort=True)
 
 
 def _list_columns(by: str) -> tuple[TableColumn, ...]:

@@ -63,7 +63,7 @@ async def load_status(env_file: Path, *, now: float) -> Status:
     """Look at each part once. Raises SettingsRefused, or why there is no database to be read."""
     settings = load_settings(env_file)
     async with open_readonly(settings.database_url) as database, database.read_transaction() as tx:
-        work = await load_current_work(tx, failed_since=now - DAY_SECONDS, now=now)
+        work = await load_current_work(tx, now=now)
         strangers = await people.list_strangers(tx)
     options = resolve_options(None, None, env_file)
     telegram = await _probe_telegram(options.bot_url or "")

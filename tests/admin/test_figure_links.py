@@ -13,7 +13,7 @@ from tests.support.admin_page import AdminPageHarness, open_admin_page
 from tests.support.random_month import fill_month
 
 PAGES = (
-    "/admin/honesty?period=90d",
+    "/admin/audit?period=90d",
     "/admin/tools?period=90d",
     *(f"/admin/tools/{tool}?period=90d" for tool in ("clock", "fetch_page")),
     "/admin/usage?period=90d",

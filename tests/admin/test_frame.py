@@ -17,11 +17,12 @@ from starlette.requests import ClientDisconnect
 from bot.admin.app import render
 from bot.admin.components import act_form, cut, format_duration, hidden_field
 from bot.admin.cookies import name_cookie
-from bot.admin.data_table import Cell, DataTable, TableColumn, export_table, show_table, sort_table
+from bot.admin.data_table import Cell, DataTable, NumberColumn, TableColumn
 from bot.admin.error_pages import describe_error
 from bot.admin.filters import parse_filters
 from bot.admin.keyset_pages import Cursor, KeysetPage, parse_cursor, show_pager
 from bot.admin.page_request import Content, PageRequest, Redirect, Screen, ScreenPage
+from bot.admin.table_view import show_table
 from bot.db.engine import Database
 from bot.db.tools import audit
 from bot.errors import ChangeRefused, NothingFound, QuestionRefused
@@ -34,34 +35,30 @@ TABLE = DataTable(
     "fruit",
     "Fruit",
     (
-        TableColumn("name", "Name", can_sort=True),
-        TableColumn("count", "Count", is_number=True, can_sort=True),
+        TableColumn("name", "Name"),
+        NumberColumn("count", "Count"),
     ),
     (
         (Cell("=apple()", href="/admin/fruit?of=apple"), Cell(1200)),
         (Cell("<b>pear</b>"), Cell(None)),
         (Cell("@fig"), Cell(-3)),
     ),
+    can_sort=True,
 )
 
 
 async def show_fruit(request: PageRequest) -> Content:
     parse_filters(request.query, zone=request.zone, now=request.now)
-    table = sort_table(TABLE, request.query.get("sort"))
-    if request.export:
-        return export_table(table, request.export)
     cursor = parse_cursor(request.query.get("before"))
     page = KeysetPage((1, 2), Cursor(12.5, 7) if cursor is None else None)
     form = act_form(request, "/admin/fruit/eat", "Eat", hidden_field("name", '"fig"'), question="Really?")
-    return ScreenPage("Fruit", [show_table(table, request), show_pager(request, page), form])
+    return ScreenPage("Fruit", [show_table(TABLE, request), show_pager(request, page), form], [TABLE])
 
 
 async def show_seeds(request: PageRequest) -> Content:
     rows = tuple((Cell(number, href=partial("/admin/seeds/{}".format, number)),) for number in range(250))
-    table = sort_table(replace(TABLE, name="seeds", columns=TABLE.columns[1:], rows=rows), "-count")
-    return (
-        export_table(table, request.export) if request.export else ScreenPage("S", show_table(table, request))
-    )
+    table = replace(TABLE, name="seeds", columns=TABLE.columns[1:], rows=rows)
+    return ScreenPage("S", show_table(table, request), [table])
 
 
 async def show_one(request: PageRequest) -> Content:
@@ -105,11 +102,11 @@ async def test_a_long_table_is_shown_in_part_until_all_of_it_is_asked_for(
 ):
     screen = Screen("seeds", "Seeds", 1, {"": show_seeds})
     async with open_admin_page(database, database_url, screens=[screen]) as page:
-        text = await page.get_text("/admin/seeds?from=2026-11-03")
+        text = await page.get_text("/admin/seeds?from=2026-11-03&sort=-count")
         assert text.count('href="/admin/seeds/') == 100
         assert '<a href="/admin/seeds/249">249</a>' in text
         assert "The first 100 of 250 rows." in text
-        assert 'href="/admin/seeds?from=2026-11-03&amp;rows=all#seeds"' in text
+        assert 'href="/admin/seeds?from=2026-11-03&amp;sort=-count&amp;rows=all#seeds"' in text
         whole = await page.get_text("/admin/seeds?from=2026-11-03&rows=all")
         assert whole.count('href="/admin/seeds/') == 250
         assert "of 250" not in whole

@@ -8,12 +8,14 @@ from html import unescape
 from sqlalchemy import insert
 
 from bot.db.engine import Database
-from bot.db.people import people
+from bot.db.people import groups, people
+from bot.db.people.groups import Group
 from bot.db.shares import LockHolders, OwnShares
 from bot.db.tables import approvals, inbox, jobs, lives, notices, outbox, share_holds, turns
 from bot.domain import TASKS_PRIORITY
 from bot.llm.seats import SeatLimiter
 from tests.support.admin_page import ANN, AdminPageHarness, build_running_gateway, open_admin_page
+from tests.support.registered_tools import RegisteredToolsHarness, build_definition
 from tests.support.usage_rows import NOON, UsageRows
 
 HOSTILE = '<img src=x onerror="alert(1)"></td><script>alert(2)</script>'
@@ -66,7 +68,14 @@ async def fill_queues(database: Database, *, now: float) -> None:
 
 
 async def test_what_waits_is_shown_and_every_name_is_escaped(database: Database, database_url: str):
-    await fill_queues(database, now=time.time())
+    now = time.time()
+    await fill_queues(database, now=now)
+    async with database.transaction() as tx:
+        await people.register_stranger(tx, 9, "Cleo", now=now)
+        await groups.put(tx, Group(-100200, "Team", "asked", now))
+    tool_rows = RegisteredToolsHarness(database)
+    await tool_rows.add_source()
+    await tool_rows.add_tool("shop_list", pending=build_definition("shop_list", "Lists.", city="Where."))
     async with open_admin_page(database, database_url) as page:
         text = await page.get_text("/admin/now")
         assert "<img src=x" not in text
@@ -77,8 +86,11 @@ async def test_what_waits_is_shown_and_every_name_is_escaped(database: Database,
             "Messages waiting": "1",
             "Turns waiting for a person": "1",
             "Deliveries unknown": "1",
+            "People asking for access": "1",
+            "Groups asking for access": "1",
+            "Tools to accept": "1",
         }
-        assert "● The gateway runs · seats: only on its own page · no turn failed today" in text
+        assert "● The gateway runs · seats: only on its own page · no turn failed in 24 hours" in text
         assert "Besides, " not in text  # there is one of each kind
         for table in ("waiting", "approvals", "unknown"):
             assert f'href="#{table}"' in text
@@ -128,19 +140,19 @@ async def test_seats_are_shown_with_who_holds_them_and_who_waits(database: Datab
     assert list(seats.holders) == []
 
 
-async def test_a_quiet_hour_is_two_lines_and_failures_of_today_are_counted(
+async def test_a_quiet_hour_is_two_lines_and_failures_of_a_day_are_counted(
     database: Database, database_url: str
 ):
     async with open_admin_page(database, database_url) as page:
         text = await page.get_text("/admin/now")
         assert "✕ The gateway has never run" in text
-        assert "Besides, nothing is being done, nothing waits, every message is accounted for" in text
+        assert "Besides, nothing is being done, no message waits, every message is accounted for" in text
         assert "<table" not in text
         rows = UsageRows(database)
         for ending, received_at in (("away", time.time()), ("stopped", time.time()), ("away", NOON)):
             await rows.add_turn(ending=ending, received_at=received_at)
         text = await page.get_text("/admin/now")
-        assert get_figures(text) == {"Failed today ✕": "1"}
+        assert get_figures(text) == {"Failed turns ✕": "1"}
         link = re.search(r'href="(/admin/turns\?[^"]*)"', text)
         assert link
         assert len((await page.http.get(f"{unescape(link[1])}&export=json")).json()) == 1

@@ -82,7 +82,7 @@ async def test_figures_are_those_of_the_report_and_of_the_rows(database: Databas
             assert int(row["canvases"]) == reported == canvases[person]
         assert (shown[str(CY)]["turns"], shown[str(CY)]["canvases"]) == ("0", "0")
         text = await page.get_text(f"/admin/people?{MONTH}")
-        assert f"/admin/turns?user={BOB}&amp;from=2026-10-01&amp;to=2026-10-30" in text
+        assert f"/admin/turns?from=2026-10-01&amp;to=2026-10-30&amp;user={BOB}" in text
 
 
 async def test_people_and_groups_are_shown_with_every_name_escaped(database: Database, database_url: str):

@@ -143,7 +143,7 @@ async def test_figures_are_those_of_the_report_and_of_the_rows(database: Databas
                 assert float(row["p95_seconds"]) == p95 == pytest.approx(exact_percentile(durations, 0.95))
         assert shown["lost_tool"]["state"] == "removed"
         text = await page.get_text(f"/admin/tools?{period}")
-        assert "/admin/turns?tool=clock&amp;from=2026-10-01&amp;to=2026-10-30" in text
+        assert "/admin/turns?from=2026-10-01&amp;to=2026-10-30&amp;tool=clock" in text
         sums = [group.tools for group in reported.values() if group.tools]
         faulty = [
             tools for tools in sums if 20 * (tools.failed - tools.refused + tools.malformed) >= tools.calls
@@ -206,6 +206,7 @@ async def test_acts_do_what_chat_and_command_line_do(page: AdminPageHarness):
 
 async def test_only_what_was_seen_is_accepted(page: AdminPageHarness):
     text = await page.get_text("/admin/tools/shop_order")
+    assert '<a href="/admin/tools" aria-current="true">Tools</a>' in text
     assert "<img" not in text.partition("<main")[2]
     assert "Does it." in text
     assert "<mark>" in text

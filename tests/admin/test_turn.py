@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
+from bot.admin.components import mark_ending
 from bot.db.engine import Database
 from bot.db.maintenance import retention
 from bot.db.tables import audit, lives, messages, model_calls, share_holds, tool_calls
@@ -138,6 +139,12 @@ async def test_turns_of_a_random_month_are_shown_as_they_were(database: Database
         await page.get_text("/admin/turn/none", 400)
 
 
+def test_what_somebody_or_a_limit_ended_is_no_fault():
+    marks = {ending: mark_ending(ending) for ending in ("answered", "ok", "cut", "cancelled", "failed", None)}
+    good, bad, neutral = ("✓", "good"), ("✕", "bad"), ("○", "plain")
+    assert [*marks.values()] == [good, good, neutral, neutral, bad, neutral]
+
+
 async def test_a_turn_that_another_gateway_went_on_with_says_so(database: Database, database_url: str):
     turn = await UsageRows(database).add_turn(ended_at=NOON + 8)
     async with database.transaction() as tx:
@@ -148,6 +155,7 @@ async def test_a_turn_that_another_gateway_went_on_with_says_so(database: Databa
             await tx.execute(insert(share_holds).values(share=Lane(5).share, epoch=hold[0], **columns))
     async with open_admin_page(database, database_url) as page:
         text = await page.get_text(f"/admin/turn/{turn}")
+        assert '<a href="/admin/turns" aria-current="true">Turns</a>' in text
     assert "1.500 s: another gateway took over: 2 from 1, after 0.500 s without one." in text
 
 

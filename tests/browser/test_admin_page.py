@@ -231,7 +231,7 @@ async def test_usage_draws_its_chart_and_is_used_with_the_keyboard(visit: Visit,
         await check_forms(page, harness.url)
         await check_first_screenful(page, harness.url)
         turn = max(month.turns, key=lambda turn: len(month.list_calls(turn["id"])))
-        await check_paper(page, harness.url, f"turn/{turn['id']}", "turns?period=90d", "honesty")
+        await check_paper(page, harness.url, f"turn/{turn['id']}", "turns?period=90d", "audit")
 
 
 async def check_first_screenful(page: Page, url: str) -> None:

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import htpy as h
 
+from bot.admin.access_acts import PEOPLE_PATH
 from bot.admin.components import (
     TURNS_PATH,
     build_url,
@@ -19,19 +19,19 @@ from bot.admin.components import (
     show_section,
     show_time,
 )
-from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell, show_table
+from bot.admin.data_table import Cell, DataTable, NumberColumn, TableColumn
 from bot.admin.names import name_lane, name_person
 from bot.admin.page_request import Fragment, PageRequest, RunningGateway, Screen, ScreenPage
 from bot.admin.replica_table import build_replica_table, describe_replicas, list_replicas
 from bot.admin.svg_chart import FAULT_MARK
-from bot.admin.tool_pages import build_tool_path
+from bot.admin.table_view import build_seconds_cell, show_tables
+from bot.admin.tool_pages import TOOLS_PATH, build_tool_path
 from bot.db.people import people
 from bot.db.queues.current_work import SIGN_OF_LIFE_SECONDS, CurrentWork, load_current_work
 from bot.db.shares import LiveReplica
 from bot.db.usage.call_filters import ANY_FAILURE
 from bot.domain import PEOPLE_PRIORITY, SUMMARIES_PRIORITY, TASKS_PRIORITY, WARMUP_PRIORITY
 from bot.llm.seats import Seats
-from bot.usage.report import start_of_day
 
 MAX_NOTICE_CHARACTERS = 240
 _LANE = re.compile(r"-?[0-9]{1,18}(?::[0-9]{1,18})?", re.ASCII)
@@ -87,9 +87,7 @@ async def _load_body(request: PageRequest) -> h.Node:
     if request.dependencies.gateway is not None:
         live = await load_live_state(request.dependencies.gateway)
     async with request.read_briefly() as tx:  # every two seconds, as long as the screen is open
-        work = await load_current_work(
-            tx, failed_since=start_of_day(request.now, request.zone), now=request.now
-        )
+        work = await load_current_work(tx, now=request.now)
         names = await people.list_names(tx)
     return build_body(request, work, names, live)
 
@@ -153,7 +151,7 @@ def build_body(
     return [
         _show_state(request, work, live),
         _show_figures(request, work, live),
-        [show_table(table, request, with_exports=False) for table in tables if table.rows],
+        show_tables(request, (table for table in tables if table.rows)),
         _show_notices(work, request.zone),
         show_nothing(f"Besides, {empty}.") if empty else None,
     ]
@@ -168,7 +166,7 @@ def _show_state(request: PageRequest, work: CurrentWork, live: LiveState | None)
         is_well = live.is_up or live.endpoint_since is None
         parts = [_describe_endpoint(live, request.now), f"{live.in_use} of {live.seat_count} seats in use"]
     if not work.failed:
-        parts.append("no turn failed today")
+        parts.append("no turn failed in 24 hours")
     is_asked = live is not None and live.endpoint_since is None
     mark, style = ("○" if is_asked else "●", "good") if is_well else (FAULT_MARK, "bad")
     return h.p(f".state.{style}")[f"{mark} {' · '.join(parts)}"]
@@ -176,9 +174,7 @@ def _show_state(request: PageRequest, work: CurrentWork, live: LiveState | None)
 
 def _show_figures(request: PageRequest, work: CurrentWork, live: LiveState | None) -> h.Node:
     """What wants to be looked at, of what there is any; each leads to its rows."""
-    day = start_of_day(request.now, request.zone)
-    today = datetime.fromtimestamp(day, request.zone).date().isoformat()
-    failures = build_url(TURNS_PATH, {"from": today, "ending": ANY_FAILURE})
+    failures = build_url(TURNS_PATH, {"period": "24h", "ending": ANY_FAILURE})
     oldest = min((lane.since for lane in work.waiting), default=request.now)
     expires_at = min((approval.expires_at for approval in work.approvals), default=request.now)
     waiting = [] if live is None else [seat.since for seat in live.seats if seat.place.startswith("waits")]
@@ -198,7 +194,10 @@ def _show_figures(request: PageRequest, work: CurrentWork, live: LiveState | Non
             "#approvals",
         ),
         ("Deliveries unknown", len(work.unknown), "of the last seven days", "#unknown"),
-        (f"Failed today {FAULT_MARK}", work.failed, "turns", failures),
+        ("People asking for access", work.strangers, None, f"{PEOPLE_PATH}#waiting"),
+        ("Groups asking for access", work.groups, None, f"{PEOPLE_PATH}#groups"),
+        ("Tools to accept", work.tools, None, TOOLS_PATH),
+        (f"Failed turns {FAULT_MARK}", work.failed, "in 24 hours", failures),
     )
     shown = [
         show_figure(label, f"{count:,}", note=note, href=href)
@@ -233,7 +232,7 @@ def _build_seats(request: PageRequest, live: LiveState, names: Mapping[int, str]
         TableColumn("place", "Place"),
         TableColumn("who", "Who"),
         TableColumn("purpose", "For"),
-        TableColumn("seconds", "Since", is_number=True),
+        NumberColumn("seconds", "Since"),
     )
     rows = tuple(
         (
@@ -253,7 +252,7 @@ def _build_running(request: PageRequest, work: CurrentWork, names: Mapping[int, 
         TableColumn("who", "Who"),
         TableColumn("where", "Where"),
         TableColumn("kind", "What"),
-        TableColumn("seconds", "For", is_number=True),
+        NumberColumn("seconds", "For"),
     )
     rows = tuple(
         (
@@ -270,21 +269,21 @@ def _build_running(request: PageRequest, work: CurrentWork, names: Mapping[int, 
 def _build_waiting(request: PageRequest, work: CurrentWork, names: Mapping[int, str]) -> DataTable:
     columns = (
         TableColumn("where", "Where"),
-        TableColumn("items", "Messages", is_number=True),
-        TableColumn("seconds", "Oldest", is_number=True),
+        NumberColumn("items", "Messages"),
+        NumberColumn("seconds", "Oldest"),
     )
     rows = tuple(
         (_lane_cell(lane.lane, names), Cell(lane.items), _duration_cell(lane.since, request.now))
         for lane in work.waiting
     )
-    return DataTable("waiting", "Waiting", columns, rows, "nothing waits")
+    return DataTable("waiting", "Waiting", columns, rows, "no message waits")
 
 
 def _build_unknown(request: PageRequest, work: CurrentWork, names: Mapping[int, str]) -> DataTable:
     columns = (
         TableColumn("where", "Where"),
         TableColumn("reason", "Why"),
-        TableColumn("seconds", "Ago", is_number=True),
+        NumberColumn("seconds", "Ago"),
     )
     rows = tuple(
         (
@@ -304,8 +303,8 @@ def _build_approvals(request: PageRequest, work: CurrentWork, names: Mapping[int
         TableColumn("tool", "Tool"),
         TableColumn("asker", "For"),
         TableColumn("who", "Answers"),
-        TableColumn("seconds", "Asked", is_number=True),
-        TableColumn("left", "Expires in", is_number=True),
+        NumberColumn("seconds", "Asked"),
+        NumberColumn("left", "Expires in"),
     )
     rows = tuple(
         (
@@ -324,7 +323,7 @@ def _build_jobs(request: PageRequest, work: CurrentWork) -> DataTable:
     columns = (
         TableColumn("kind", "Job"),
         TableColumn("whose", "Whose"),
-        TableColumn("left", "Due in", is_number=True),
+        NumberColumn("left", "Due in"),
     )
     rows = tuple(
         (

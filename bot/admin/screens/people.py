@@ -7,18 +7,19 @@ import htpy as h
 
 from bot.admin.access_acts import ACCESS_ACTS, ACCESS_VIEWS
 from bot.admin.components import (
+    PERIOD_NAMES,
     act_form,
     cut,
     hidden_field,
+    hide_query,
     show_figure,
     show_figures,
     show_nothing,
     show_section,
 )
-from bot.admin.data_table import export_table, show_tables
 from bot.admin.filter_form import show_periods
 from bot.admin.filters import parse_period
-from bot.admin.page_request import Content, PageRequest, Screen, ScreenPage
+from bot.admin.page_request import PageRequest, Screen, ScreenPage
 from bot.admin.people_acts import PEOPLE_ACTS
 from bot.admin.people_tables import (
     Roster,
@@ -27,6 +28,7 @@ from bot.admin.people_tables import (
     build_strangers_table,
     name_inviter,
 )
+from bot.admin.table_view import show_tables
 from bot.db.people import groups, limits, people
 from bot.db.people.admin_changes import LINK_HOURS
 from bot.db.people.limits import EVERYBODY
@@ -36,7 +38,6 @@ from bot.db.usage.usage_sums import Scope
 from bot.usage.report import format_local
 
 DEFAULT_PERIOD = "30d"
-_KEPT_NAMES = ("period", "from", "to", "sort")
 _INVITED = {"member": "a member", "admin": "an admin"}
 
 _FIGURES_NOTE = (
@@ -49,9 +50,9 @@ _COMMANDS_NOTE = (
 )
 
 
-async def show_people(request: PageRequest) -> Content:
+async def show_people(request: PageRequest) -> ScreenPage:
     """Everybody, and every group."""
-    if not request.query.keys() & {"period", "from", "to"}:
+    if not request.query.keys() & set(PERIOD_NAMES):
         request = replace(request, query={**request.query, "period": DEFAULT_PERIOD})
     period = parse_period(request.query, zone=request.zone, now=request.now)
     roster = await _load_roster(request, Scope(period.since, period.until))
@@ -60,9 +61,6 @@ async def show_people(request: PageRequest) -> Content:
         build_groups_table(request, roster),
         build_strangers_table(request, roster),
     )
-    if request.export:
-        table = next((table for table in tables if table.name == request.query.get("table")), tables[0])
-        return export_table(table, request.export)
     waiting_rows = "#waiting" if roster.strangers else None
     blocked = sum(person.role == "blocked" for person in roster.people)
     note = f"besides {blocked} blocked" if blocked else None
@@ -77,7 +75,7 @@ async def show_people(request: PageRequest) -> Content:
         h.p(".hint")[_FIGURES_NOTE],
         _show_forms(request, roster),
     ]
-    return ScreenPage("People", body)
+    return ScreenPage("People", body, tables)
 
 
 async def _load_roster(request: PageRequest, scope: Scope) -> Roster:
@@ -102,10 +100,9 @@ async def _load_roster(request: PageRequest, scope: Scope) -> Roster:
 
 def _show_search(request: PageRequest) -> h.Element:
     """A search among people by a part of the name or the number."""
-    kept = ((name, request.query[name]) for name in _KEPT_NAMES if request.query.get(name))
     text = request.query.get("search", "")
     return h.form(".search", method="get", action=request.path, role="search")[
-        (h.input(type="hidden", name=name, value=value) for name, value in kept),
+        hide_query(request, (*PERIOD_NAMES, "sort")),
         h.input(
             type="search",
             name="search",

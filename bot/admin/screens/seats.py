@@ -7,10 +7,11 @@ from zoneinfo import ZoneInfo
 import htpy as h
 
 from bot.admin.components import build_url, show_figure, show_figures, show_nothing, show_time
-from bot.admin.data_table import Cell, DataTable, TableColumn, build_seconds_cell, export_table, show_table
-from bot.admin.page_request import Download, PageRequest, Screen, ScreenPage
+from bot.admin.data_table import Cell, DataTable, NumberColumn, TableColumn
+from bot.admin.page_request import PageRequest, Screen, ScreenPage
 from bot.admin.seat_chart import assign_lanes, count_waiting, show_seats
 from bot.admin.svg_chart import FAULT_MARK, BarKind, show_legend
+from bot.admin.table_view import build_seconds_cell, show_table
 from bot.db.people.page_sessions import ADMIN_PATH
 from bot.db.usage.counter_readings import sum_server_counters
 from bot.db.usage.seat_calls import MAX_CALLS, TimedCall, list_seat_calls
@@ -25,12 +26,12 @@ DEFAULT_LENGTH = "30m"
 _TABLE_ROWS = 100
 _COLUMNS = (
     TableColumn("created_at", "Asked"),
-    TableColumn("waited", "Waited", is_number=True),
-    TableColumn("seconds", "With a seat", is_number=True),
+    NumberColumn("waited", "Waited"),
+    NumberColumn("seconds", "With a seat"),
     TableColumn("purpose", "Purpose"),
     TableColumn("endpoint", "Endpoint"),
     TableColumn("outcome", "Outcome"),
-    TableColumn("turn", "Turn", is_number=True),
+    NumberColumn("turn", "Turn"),
 )
 _LEGEND: dict[BarKind, str] = {
     "canvas": "a person's turn",
@@ -42,15 +43,13 @@ _LEGEND: dict[BarKind, str] = {
 }
 
 
-async def show_screen(request: PageRequest) -> ScreenPage | Download:
+async def show_screen(request: PageRequest) -> ScreenPage:
     """The chart, and the calls that waited longest."""
     since, until, length = parse_span(request)
     async with request.read() as tx:
         calls = await list_seat_calls(tx, since=since, until=until)
         server = await sum_server_counters(tx, Scope(since, until))
     table = build_table(calls, request.zone, until=until)
-    if request.export:
-        return export_table(table, request.export)
     body = (
         _show_form(request, until, length),
         h.p["From ", show_time(since, request.zone), " until ", show_time(until, request.zone), "."],
@@ -59,7 +58,7 @@ async def show_screen(request: PageRequest) -> ScreenPage | Download:
         len(calls) == MAX_CALLS and h.p(".error")[f"Only the first {MAX_CALLS:,} calls are drawn."],
         show_table(table, request),
     )
-    return ScreenPage("Seats over time", body)
+    return ScreenPage("Seats over time", body, [table])
 
 
 def _show_chart(request: PageRequest, calls: list[TimedCall], *, since: float, until: float) -> h.Node:

@@ -5,11 +5,18 @@ from dataclasses import dataclass, replace
 
 import htpy as h
 
-from bot.admin.components import change_query, format_duration, show_figure, show_figures
-from bot.admin.data_table import export_table, show_table, show_tables, sort_table
+from bot.admin.components import (
+    TURNS_PATH,
+    change_query,
+    format_duration,
+    keep_period,
+    show_figure,
+    show_figures,
+)
 from bot.admin.filter_form import show_periods
 from bot.admin.filters import DEFAULT_PERIOD, parse_period
-from bot.admin.page_request import Content, PageRequest, Screen, ScreenPage
+from bot.admin.page_request import PageRequest, Screen, ScreenPage
+from bot.admin.table_view import show_table, show_tables
 from bot.admin.tool_acts import TOOL_ACTS
 from bot.admin.tool_pages import (
     build_tool_path,
@@ -28,7 +35,6 @@ from bot.admin.tool_tables import (
     ToolUse,
     build_source_table,
     build_tool_table,
-    build_turns_url,
     load_uses,
 )
 from bot.db.people import people
@@ -52,7 +58,7 @@ _FIGURES_NOTE = (
 )
 
 
-async def show_list(request: PageRequest) -> Content:
+async def show_list(request: PageRequest) -> ScreenPage:
     """All tools and sources."""
     period = parse_period(request.query, zone=request.zone, now=request.now)
     async with request.read() as tx:
@@ -60,12 +66,7 @@ async def show_list(request: PageRequest) -> Content:
         all_sources = await sources.list_all(tx)
         names = await people.list_names(tx)
         uses = await load_uses(tx, period)
-    table = build_tool_table(infos, uses, names, request.query)
-    source_table = build_source_table(all_sources, infos)
-    if request.export:
-        is_sources = request.query.get("table") == source_table.name
-        shown = source_table if is_sources else sort_table(table, request.query.get("sort"))
-        return export_table(shown, request.export)
+    tables = (build_tool_table(request, infos, uses, names), build_source_table(all_sources, infos))
     waiting = [info.name for info in infos if info.state in WAITING_STATES]
     first_waiting = build_tool_path(waiting[0]) if waiting else None
     troubled = sum(info.state in _TROUBLED_STATES for info in infos)
@@ -77,11 +78,11 @@ async def show_list(request: PageRequest) -> Content:
             show_figure("Wait to be accepted", str(len(waiting)), href=first_waiting),
             show_figure("In trouble", str(troubled), href=by_state),
         ),
-        show_tables(request, (sort_table(table, request.query.get("sort")), source_table)),
+        show_tables(request, tables),
         h.p(".hint")[_FIGURES_NOTE],
         show_commands(),
     ]
-    return ScreenPage("Tools", body)
+    return ScreenPage("Tools", body, tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class ShownSource:
     pending: PendingSource | None
 
 
-async def show_one(request: PageRequest) -> Content:
+async def show_one(request: PageRequest) -> ScreenPage:
     """The page of a tool, or else of the source of this name."""
     period = parse_period(request.query, zone=request.zone, now=request.now)
     async with request.read() as tx:
@@ -170,7 +171,7 @@ def _link_refusal(request: PageRequest, info: ToolInfo, reason: str | None, coun
 
 def _find_turns(request: PageRequest, info: ToolInfo, calls: int, **filters: str) -> str | None:
     """The address of the turns with these calls of a tool; None if there are none."""
-    return build_turns_url(info.name, request.query, **filters) if calls else None
+    return keep_period(request, TURNS_PATH, tool=info.name, **filters) if calls else None
 
 
 def _show_source_page(
@@ -178,14 +179,13 @@ def _show_source_page(
 ) -> ScreenPage:
     source = shown.info.source
     own_uses = {tool.name: uses[tool.name] for tool in shown.info.tools if tool.name in uses}
-    table = build_tool_table(shown.info.tools, own_uses, names, request.query)
-    table = sort_table(replace(table, nothing="It has no tools yet."), request.query.get("sort"))
+    table = build_tool_table(request, shown.info.tools, own_uses, names)
     body: list[h.Node] = [
         show_periods(request, request.query.get("period", DEFAULT_PERIOD)),
         show_source(shown.info),
         h.div(".acts")[show_switch(request, source.name, is_on=source.enabled)],
         shown.pending is not None and show_pending_source(request, shown.pending),
-        show_table(table, request, with_exports=False),
+        show_table(replace(table, nothing="It has no tools yet."), request),
         len(shown.info.tools) > 0 and show_forms(request, source.name, shown.info.tools, names),
     ]
     return ScreenPage(spell_out(source.name), body)

@@ -17,10 +17,10 @@ from bot.admin.components import (
     show_section,
     show_time,
 )
-from bot.admin.data_table import export_table, pick_table, show_exports, show_table
 from bot.admin.names import name_lane, name_person
-from bot.admin.page_request import Download, PageRequest, Screen, ScreenPage
+from bot.admin.page_request import PageRequest, Screen, ScreenPage
 from bot.admin.screens.turns import ENDINGS
+from bot.admin.table_view import show_tables
 from bot.admin.turn_step_tables import build_tables
 from bot.admin.turn_timeline import describe_longest, show_intervals, show_timeline
 from bot.db.people import people
@@ -38,11 +38,9 @@ MIN_REASON_CHARACTERS = 3
 _MAX_ID = 2**63 - 1  # the largest that the database has
 
 
-async def show_turn(request: PageRequest) -> ScreenPage | Download:
+async def show_turn(request: PageRequest) -> ScreenPage:
     """The turn without its texts."""
     turn, names = await _load(request, with_texts=False)
-    if request.export:
-        return export_table(pick_table(build_tables(turn, names), request.query.get("table")), request.export)
     return _build_page(request, turn, names, _ask_for_reason(request, turn))
 
 
@@ -72,16 +70,14 @@ async def _load(request: PageRequest, *, with_texts: bool) -> tuple[TurnSteps, M
 def _build_page(request: PageRequest, turn: TurnSteps, names: Mapping[int, str], texts: h.Node) -> ScreenPage:
     intervals, *others = build_tables(turn, names)
     tables = (*others, intervals)
-    with_exports = request.path == f"{ADMIN_PATH}/turn/{request.parts['turn']}"
     body = (
         _show_head(request, turn, names),
         show_section("Where the seconds went", show_intervals(turn)),
         show_section("What happened when", show_timeline(turn, request.now)),
-        [show_table(table, request, with_exports=False) for table in tables],
-        with_exports and show_exports(request, tables),
+        show_tables(request, tables),
         show_section("Texts", texts),
     )
-    return ScreenPage(f"Turn {turn.id}", body)
+    return ScreenPage(f"Turn {turn.id}", body, tables)
 
 
 def _show_head(request: PageRequest, turn: TurnSteps, names: Mapping[int, str]) -> h.Node:
@@ -167,4 +163,4 @@ def _cut_text(text: str) -> str:
     return f"{text[:MAX_TEXT_CHARACTERS]}\n… and {len(text) - MAX_TEXT_CHARACTERS:,} characters more"
 
 
-SCREEN = Screen("turn", "", 4, {"/{turn}": show_turn}, {"/{turn}/texts": show_texts})
+SCREEN = Screen("turn", "", 3, {"/{turn}": show_turn}, {"/{turn}/texts": show_texts})

@@ -7,21 +7,13 @@ from dataclasses import replace
 import htpy as h
 
 from bot.admin.components import change_query, cut, mark_ending, show_nothing
-from bot.admin.data_table import (
-    Cell,
-    DataTable,
-    TableColumn,
-    build_count_cell,
-    build_moment_cell,
-    build_seconds_cell,
-    export_table,
-    show_table,
-)
+from bot.admin.data_table import Cell, DataTable, NumberColumn, TableColumn
 from bot.admin.filter_form import select_field, show_filter_form
 from bot.admin.filters import Filters, parse_filters
 from bot.admin.keyset_pages import PAGE_ROWS, Cursor, KeysetPage, parse_cursor, show_pager
 from bot.admin.names import name_lane, name_person
-from bot.admin.page_request import Download, PageRequest, Screen, ScreenPage
+from bot.admin.page_request import PageRequest, Screen, ScreenPage
+from bot.admin.table_view import build_count_cell, build_moment_cell, build_seconds_cell, show_table
 from bot.admin.turn_bar import choose_scale, draw_turn_bar, show_bar_legend
 from bot.db.people import people
 from bot.db.people.page_sessions import ADMIN_PATH
@@ -85,24 +77,24 @@ _NUMBER = re.compile(r"[0-9]{1,7}(?:\.[0-9]{1,3})?", re.ASCII)
 _COLUMNS = (
     TableColumn("received_at", "When", style="moment"),
     TableColumn("ending", "Ending", style="ending"),
-    TableColumn("seconds", "Took", is_number=True, style="took"),
+    NumberColumn("seconds", "Took", style="took"),
     TableColumn("who", "Who", style="name"),
     TableColumn("where", "Where", style="name"),
-    TableColumn("steps", "Steps", is_number=True),
-    TableColumn("canvases", "Canvases", is_number=True),
-    TableColumn("input", "Tokens in", is_number=True),
-    TableColumn("output", "Tokens out", is_number=True),
-    TableColumn("waited", "Waited", is_number=True),
+    NumberColumn("steps", "Steps"),
+    NumberColumn("canvases", "Canvases"),
+    NumberColumn("input", "Tokens in"),
+    NumberColumn("output", "Tokens out"),
+    NumberColumn("waited", "Waited"),
     TableColumn("verdict", "Verdict", style="brief"),
     TableColumn("thinking", "Thinks", style="brief"),
     TableColumn("turn", "Turn", is_shown=False),
 )
 _COUNTS_PLACE = 5  # before the figures, for the columns of calls that a page is about
-_UNKNOWN_CALLS = TableColumn("unknown_calls", "Unknown calls", is_number=True)
-_TOOL_CALLS = TableColumn("tool_calls", "Such calls", is_number=True)
+_UNKNOWN_CALLS = NumberColumn("unknown_calls", "Unknown calls")
+_TOOL_CALLS = NumberColumn("tool_calls", "Such calls")
 
 
-async def show_turns(request: PageRequest) -> ScreenPage | Download:
+async def show_turns(request: PageRequest) -> ScreenPage:
     """A page of the list."""
     filters = parse_filters(request.query, zone=request.zone, now=request.now)
     selection = parse_selection(request, filters)
@@ -114,14 +106,12 @@ async def show_turns(request: PageRequest) -> ScreenPage | Download:
         names = await people.list_names(tx)
         recent = await list_recent_names(tx)
     table = build_table(request, selection, listed, names)
-    if request.export:
-        return export_table(table, request.export)
     page = KeysetPage(listed.turns, None if listed.next is None else Cursor(*listed.next))
     form = show_filter_form(request, filters, names, recent, *_show_fields(request))
     besides = turnless_calls > 0 and show_nothing(_describe_turnless_calls(turnless_calls))
     accounts = [turn.seconds for turn in listed.turns]
     rows = show_table(table, request, note=show_bar_legend(accounts, choose_scale(accounts)))
-    return ScreenPage("Turns", [form, rows, besides, show_pager(request, page)])
+    return ScreenPage("Turns", [form, rows, besides, show_pager(request, page)], [table])
 
 
 def parse_selection(request: PageRequest, filters: Filters) -> TurnSelection:

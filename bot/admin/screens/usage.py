@@ -8,11 +8,12 @@ import htpy as h
 
 from bot.admin.column_chart import Column, draw_columns
 from bot.admin.components import change_query, show_nothing, show_section
-from bot.admin.data_table import Cell, DataTable, export_table, show_table, show_tables, sort_table
+from bot.admin.data_table import Cell
 from bot.admin.filter_form import show_filter_form
 from bot.admin.filters import Filters, parse_filters
-from bot.admin.page_request import Download, Fragment, PageRequest, Screen, ScreenPage
+from bot.admin.page_request import Fragment, PageRequest, Screen, ScreenPage
 from bot.admin.svg_chart import FAULT_MARK, BarKind, show_swatch
+from bot.admin.table_view import show_table, show_tables
 from bot.admin.usage_figures import (
     SHOWN_INTERVALS,
     build_figure_table,
@@ -54,13 +55,10 @@ _PERCENTILE_NOTES: Mapping[PercentileMethod | None, str] = {
 }
 
 
-async def show_usage(request: PageRequest) -> ScreenPage | Download:
-    """The screen, whose table by groups is put in by itself; or the export of one of its tables."""
+async def show_usage(request: PageRequest) -> ScreenPage:
+    """The screen, whose table by groups is put in by itself."""
     filters = parse_filters(request.query, zone=request.zone, now=request.now)
     by = _parse_table(request)
-    table_name = request.query.get("table", "")
-    if request.export and table_name == by:
-        return export_table(await _load_table(request, filters, by), request.export)
     earlier = filters.period.before
     scope_before = replace(filters.scope, since=earlier.since, until=earlier.until)
     unit = choose_time_unit(filters.period)
@@ -70,11 +68,7 @@ async def show_usage(request: PageRequest) -> ScreenPage | Download:
         now = await load_sums_in(tx, ReportQuery(filters.scope, unit), percentiles_of=SHOWN_INTERVALS)
         before = await load_sums_in(tx, ReportQuery(scope_before), percentiles_of=SHOWN_INTERVALS)
     figures = list_figures(now, before)
-    times = build_time_table(now, filters)
-    if request.export:
-        tables = {"figures": build_figure_table(figures), "times": times}
-        name = parse_choice("The table", table_name, (*tables, by))
-        return export_table(tables[name], request.export)
+    tables = (build_figure_table(figures), build_time_table(now, filters))
     body = [
         show_filter_form(request, filters, names, recent),
         show_lead_figures(filters, figures),
@@ -82,28 +76,20 @@ async def show_usage(request: PageRequest) -> ScreenPage | Download:
         show_other_figures(filters, figures),
         h.details[
             h.summary["As a table"],
-            show_tables(request, (build_figure_table(figures), times)),
+            show_tables(request, tables),
         ],
         _show_compared(filters, str(request.zone), now),
         _show_tabs(request, by),
         # A long period by persons takes as long as all else: it is read by a request of its own.
         h.div(hx_get=_build_table_url(request), hx_trigger="load")[show_nothing("Adding up …")],
     ]
-    return ScreenPage("Usage", body)
+    return ScreenPage("Usage", body, tables)
 
 
 async def show_group_table(request: PageRequest) -> Fragment:
     """The table by groups, with links of the screen that it is put into."""
     filters = parse_filters(request.query, zone=request.zone, now=request.now)
-    table = await _load_table(request, filters, _parse_table(request))
-    return Fragment(show_table(table, replace(request, path=SCREEN.path)))
-
-
-def _parse_table(request: PageRequest) -> Grouping:
-    return parse_choice("The table", request.query.get("by") or DEFAULT_TABLE, tuple(TABLES))
-
-
-async def _load_table(request: PageRequest, filters: Filters, by: Grouping) -> DataTable:
+    by = _parse_table(request)
     async with request.read() as tx:
         names = await people.list_names(tx)
         if by == "tool":
@@ -111,7 +97,11 @@ async def _load_table(request: PageRequest, filters: Filters, by: Grouping) -> D
         else:
             report = await load_sums_in(tx, ReportQuery(filters.scope, by))
     table = build_group_table(name_people(report, names), TABLES[by], filters)
-    return sort_table(table, request.query.get("sort"))
+    return Fragment(show_table(table, replace(request, path=SCREEN.path)), [table])
+
+
+def _parse_table(request: PageRequest) -> Grouping:
+    return parse_choice("The table", request.query.get("by") or DEFAULT_TABLE, tuple(TABLES))
 
 
 def _build_table_url(request: PageRequest) -> str:

@@ -3,9 +3,23 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Column, Select, case, func, select, text
+from sqlalchemy import Column, ColumnElement, FromClause, ScalarSelect, Select, case, func, or_, select, text
 
-from bot.db.tables import approvals, inbox, jobs, lives, notices, outbox, people, share_holds, turns
+from bot.db.tables import (
+    approvals,
+    groups,
+    inbox,
+    jobs,
+    lives,
+    notices,
+    outbox,
+    people,
+    share_holds,
+    sources,
+    strangers,
+    tools,
+    turns,
+)
 from bot.db.transaction import Transaction
 from bot.db.usage.ledger_columns import IS_FAILED_TURN
 from bot.domain import DAY_SECONDS, ItemKind
@@ -14,6 +28,11 @@ MAX_ROWS = 12  # of each list
 SIGN_OF_LIFE_SECONDS = 75  # an idle gateway gives one a minute; a busy disk may delay it
 UNKNOWN_DAYS = 7  # for which sends of unknown outcome are listed
 _item = inbox.c
+_IS_PENDING = (
+    sources.c.enabled,
+    tools.c.enabled,
+    or_(tools.c.pending.is_not(None), tools.c.flagged.is_not(None)),
+)
 _sent = outbox.c
 _copies = outbox.alias("copies")
 
@@ -94,8 +113,10 @@ class ReplicaRow:
 
 @dataclass(frozen=True, slots=True)
 class CurrentWork:
-    """All of it, each list bounded; `parked`: turns that wait for a person. `failed`: turns since a moment.
+    """All of it, each list bounded; `parked`: turns that wait for a person.
 
+    `failed`: turns of the last day. `strangers`, `groups` and `tools` wait for an admin, who lets them in or
+    accepts what is new of them.
     `seen_at`: the last sign of life of a gateway (None: none ever ran). `running_at`: of one that has not
     ended in order; `began_at`: since when the newest of them runs. `replicas`: empty for a gateway that is
     alone on its database.
@@ -110,14 +131,17 @@ class CurrentWork:
     waiting_items: int
     parked: int
     failed: int
+    strangers: int
+    groups: int
+    tools: int
     unknown: tuple[UnknownSend, ...]
     approvals: tuple[OpenApproval, ...]
     notices: tuple[LastNotice, ...]
     next_jobs: tuple[NextJob, ...]
 
 
-async def load_current_work(tx: Transaction, *, failed_since: float, now: float) -> CurrentWork:
-    """What runs and waits now, and how many turns failed that came since a moment."""
+async def load_current_work(tx: Transaction, *, now: float) -> CurrentWork:
+    """What runs and waits now, and how many turns failed that came in the last day."""
     has_not_ended = lives.c.ended_at.is_(None)
     signs_of_life = select(
         func.max(lives.c.seen_at),
@@ -134,7 +158,16 @@ async def load_current_work(tx: Transaction, *, failed_since: float, now: float)
         .group_by(_item.lane)
         .order_by(func.min(_item.received_at))
     )
-    failed = select(func.count()).where(turns.c.received_at >= failed_since, IS_FAILED_TURN)
+    failed, asking_strangers, asking_groups, pending_tools = (
+        await tx.execute(
+            select(
+                _count(turns, turns.c.received_at >= now - DAY_SECONDS, IS_FAILED_TURN),
+                _count(strangers),
+                _count(groups, groups.c.state == "asked"),
+                _count(tools.join(sources, sources.c.name == tools.c.source), *_IS_PENDING),
+            )
+        )
+    ).one()
     return CurrentWork(
         seen_at=seen_at,
         running_at=running_at,
@@ -144,7 +177,10 @@ async def load_current_work(tx: Transaction, *, failed_since: float, now: float)
         waiting=tuple(WaitingLane(*row) for row in await _load(tx, waiting)),
         waiting_items=by_state.get("new", 0),
         parked=by_state.get("parked", 0),
-        failed=int((await tx.execute(failed)).scalar_one()),
+        failed=failed,
+        strangers=asking_strangers,
+        groups=asking_groups,
+        tools=pending_tools,
         unknown=tuple(UnknownSend(*row) for row in await _load(tx, _select_unknown(now))),
         approvals=tuple(OpenApproval(*row) for row in await _load(tx, _SELECT_APPROVALS)),
         notices=tuple(LastNotice(*row) for row in await _load(tx, _SELECT_NOTICES)),
@@ -158,6 +194,10 @@ def _select_unknown(now: float) -> Select[Any]:
     since = now - UNKNOWN_DAYS * DAY_SECONDS
     query = select(*columns).where(_sent.state == "unknown", _sent.made_at >= since, ~sent_again)
     return query.order_by(_sent.id.desc())
+
+
+def _count(rows: FromClause, *conditions: ColumnElement[bool]) -> ScalarSelect[int]:
+    return select(func.count()).select_from(rows).where(*conditions).scalar_subquery()
 
 
 async def _load(tx: Transaction, query: Select[Any]) -> list[Any]:

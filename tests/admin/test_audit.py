@@ -1,4 +1,4 @@
-"""Honesty: its figures are those of the report and of the raw rows, and no secret is ever on the page."""
+"""Audit: its figures are those of the report and of the raw rows, and no secret is ever on the page."""
 
 import csv
 import io
@@ -64,7 +64,7 @@ def name_reason(call: Row) -> str:
 
 
 async def check_unknown_usage(page: AdminPageHarness, report: Row, calls: list[Row]) -> None:
-    rows = await export(page, "/admin/honesty?period=90d&table=unknown-usage")
+    rows = await export(page, "/admin/audit?period=90d&table=unknown-usage")
     unknown = list_unknown(calls)
     assert {row["reason"]: row["calls"] for row in rows} == Counter(map(name_reason, unknown))
     for column, name in COUNTS.items():
@@ -72,38 +72,38 @@ async def check_unknown_usage(page: AdminPageHarness, report: Row, calls: list[R
         assert sum(row[name] for row in rows) == missing == report["all"][f"{name}_tokens_unknown_calls"]
     partial = sum(call["usage_partial"] and call["completion_tokens"] is not None for call in calls)
     assert sum(row["partial"] for row in rows) == partial == report["all"]["partly_counted_calls"]
-    text = await page.get_text("/admin/honesty?period=90d")
+    text = await page.get_text("/admin/audit?period=90d")
     assert f'/admin/turns?period=90d&amp;unknown=any">{len(unknown):,}</a>' in text
 
 
 async def check_readings(page: AdminPageHarness, database_url: str, report: Row, raw: list[Row]) -> None:
     gap = sum(row["gap"] or 0 for row in raw)
     assert gap == report["server"]["token_gap"]
-    text = await page.get_text("/admin/honesty?period=90d")
+    text = await page.get_text("/admin/audit?period=90d")
     assert f'only=gaps">{gap:,}</a>' in text
     assert get_figures(text)["Steps a canvas"] == "14.0"
-    pages = await follow_pages(page, "/admin/honesty/readings?period=90d")
+    pages = await follow_pages(page, "/admin/audit/readings?period=90d")
     assert [len(rows) for rows in pages] == [PAGE_ROWS, len(raw) - PAGE_ROWS]
     options = ReportOptions(since="90d", what="readings", top=500, form="json")
     listed = json.loads(str(await render_report(database_url, options, now=time.time())))
     rows = [row for rows in pages for row in rows]
     assert rows == [{name: record[name] for name in rows[0]} for record in listed]
-    gaps = await follow_pages(page, "/admin/honesty/readings?period=90d&only=gaps")
+    gaps = await follow_pages(page, "/admin/audit/readings?period=90d&only=gaps")
     assert sum(map(len, gaps)) == sum(bool(row["gap"]) for row in raw)
 
 
 async def check_changes(page: AdminPageHarness, database_url: str, raw: list[Row]) -> None:
-    pages = await follow_pages(page, "/admin/honesty/changes?period=90d")
+    pages = await follow_pages(page, "/admin/audit/changes?period=90d")
     options = ReportOptions(since="90d", form="json")
     listed = json.loads(str(await render_audit(database_url, options, now=time.time())))
     assert [row | {"id": 0} for rows in pages for row in rows] == [entry | {"id": 0} for entry in listed]
     assert len(listed) == len(raw)
-    blocked = await follow_pages(page, "/admin/honesty/changes?period=90d&what=blocked&user=12")
+    blocked = await follow_pages(page, "/admin/audit/changes?period=90d&what=blocked&user=12")
     expected = [row["at"] for row in reversed(raw) if (row["what"], row["who"]) == ("blocked", 12)]
     assert [row["at"] for rows in blocked for row in rows] == list(map(format_utc, expected))
-    lines = await export(page, "/admin/honesty/changes?period=90d&subject=person+13", form="csv")
+    lines = await export(page, "/admin/audit/changes?period=90d&subject=person+13", form="csv")
     assert len(lines) == min(PAGE_ROWS, sum(row["subject"] == "person 13" for row in raw))
-    text = await page.get_text("/admin/honesty/changes?period=90d")
+    text = await page.get_text("/admin/audit/changes?period=90d")
     assert NAMES[12] not in text
     assert "role: member" in text
 
@@ -129,7 +129,7 @@ async def test_every_figure_is_the_reports_and_that_of_the_raw_rows(database: Da
             "?period=9y",
             "?export=csv",
         ):
-            assert 'role="alert"' in await page.get_text(f"/admin/honesty{path}", 400)
+            assert 'role="alert"' in await page.get_text(f"/admin/audit{path}", 400)
 
 
 @pytest.mark.sqlite
@@ -146,8 +146,8 @@ async def test_what_is_stored_is_shown_and_no_secret_is(
         "system_prompt": f"Say {SECRETS['model_api_key']}.",
     }
     async with open_admin_page(database, database_url, **settings) as page:
-        text = await page.get_text("/admin/honesty") + await page.get_text("/admin/honesty/settings")
-        exported = await page.get_text("/admin/honesty/settings?export=json")
+        text = await page.get_text("/admin/audit") + await page.get_text("/admin/audit/settings")
+        exported = await page.get_text("/admin/audit/settings?export=json")
         for secret in SECRETS.values():
             assert secret not in text
             assert secret not in exported
@@ -156,7 +156,7 @@ async def test_what_is_stored_is_shown_and_no_secret_is(
         assert (rows["SYSTEM_PROMPT"]["value"], rows["MODEL_SEATS"]["value"]) == ("Say hidden.", "4")
         assert (rows["MODEL_SEATS"]["from"], rows["SEARCH_KEY"]["value"]) == ("default", "unset")
         assert "These are the settings of this command." in text
-        files = await export(page, "/admin/honesty?table=backups")
+        files = await export(page, "/admin/audit?table=backups")
         assert [(row["made_at"], row["bytes"]) for row in files] == [
             ("2026-11-20 03:30:00", 3_145_728),
             ("2026-11-19 03:30:00", 1),
@@ -170,14 +170,14 @@ async def test_what_is_stored_is_shown_and_no_secret_is(
             for way in ("direct", "gateway")
         )
         bench.write_text(format_bench(BenchResult(rows_measured, (("hardware", "<a GPU>"),))))
-        measured = await export(page, "/admin/honesty?table=bench")
+        measured = await export(page, "/admin/audit?table=bench")
         assert [(row["way"], row["seconds_an_answer"]) for row in measured] == [
             ("direct, streamed", 1.5),
             ("gateway", 1.5),
         ]
-        assert "hardware: &lt;a GPU&gt;" in await page.get_text("/admin/honesty")
+        assert "hardware: &lt;a GPU&gt;" in await page.get_text("/admin/audit")
         bench.write_text('{"rows": [{"label": 3}]}')
-        assert "holds no result of this version" in await page.get_text("/admin/honesty")
+        assert "holds no result of this version" in await page.get_text("/admin/audit")
 
 
 def test_every_setting_that_is_a_secret_is_hidden() -> None:

@@ -1,23 +1,22 @@
-"""Honesty: what can be checked of our figures, and the record of changes, backups and settings."""
+"""Audit: the record of changes, backups and settings, and what can be checked of our figures."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import htpy as h
 
 from bot.admin.components import (
+    PERIOD_NAMES,
     TURNS_PATH,
-    build_url,
     format_duration,
+    hide_query,
+    keep_period,
     show_figure,
     show_figures,
-    show_section,
 )
-from bot.admin.data_table import Cell, DataTable, export_table, pick_table, show_exports, show_table
 from bot.admin.filter_form import show_periods
 from bot.admin.filters import parse_filters
-from bot.admin.keyset_pages import PAGE_ROWS, Cursor, KeysetPage, parse_cursor, show_pager
-from bot.admin.page_request import Content, PageRequest, Screen, ScreenPage
+from bot.admin.keyset_pages import PAGE_ROWS, Cursor, cut_page, parse_cursor, show_pager
+from bot.admin.page_request import PageRequest, Screen, ScreenPage
 from bot.admin.record_tables import (
     StoredBackup,
     build_backups,
@@ -27,13 +26,8 @@ from bot.admin.record_tables import (
     build_unknown_usage,
     format_size,
 )
-from bot.admin.stored_bench import (
-    StoredBench,
-    build_bench_table,
-    find_bench_file,
-    load_bench,
-    show_conditions,
-)
+from bot.admin.stored_bench import build_bench_table, find_bench_file, load_bench, show_conditions
+from bot.admin.table_view import show_table, show_tables
 from bot.db.database_url import find_data_folder
 from bot.db.maintenance.backup import read_made_at
 from bot.db.people import people
@@ -50,13 +44,12 @@ from tools.threads import run_in_thread
 
 NEWEST_ROWS = 10  # of a list that has a page of its own
 MAX_FILTER_CHARACTERS = 200
-READINGS_PATH = f"{ADMIN_PATH}/honesty/readings"
-CHANGES_PATH = f"{ADMIN_PATH}/honesty/changes"
-SETTINGS_PATH = f"{ADMIN_PATH}/honesty/settings"
-_PERIOD_NAMES = ("period", "from", "to")
+AUDIT_PATH = f"{ADMIN_PATH}/audit"
+READINGS_PATH = f"{AUDIT_PATH}/readings"
+CHANGES_PATH = f"{AUDIT_PATH}/changes"
 
 
-async def show_honesty(request: PageRequest) -> Content:
+async def show_audit(request: PageRequest) -> ScreenPage:
     """The screen: of each list the newest rows."""
     filters = parse_filters(request.query, zone=request.zone, now=request.now)
     scope = Scope(filters.period.since, filters.period.until, zone=request.zone.key)
@@ -68,41 +61,43 @@ async def show_honesty(request: PageRequest) -> Content:
         names = await people.list_names(tx)
     settings = request.dependencies.settings
     backups = await run_in_thread(list_backups, settings)
-    bench = await run_in_thread(load_bench, _find_bench_file(settings))
-    readings_table = build_readings(readings, request.zone)
-    changes_table = build_changes(changes, names, CHANGES_PATH, request.zone)
-    unknown_table = build_unknown_usage(
-        unknown, lambda count, why: _keep_period(request, TURNS_PATH, unknown=count, why=why)
-    )
-    backups_table = build_backups(backups, request.zone, request.now)
-    tables = [readings_table, unknown_table, changes_table, backups_table]
-    if isinstance(bench, StoredBench):
-        tables.append(build_bench_table(bench))
-    if request.export:
-        return export_table(pick_table(tables, request.query.get("table")), request.export)
+    bench = await run_in_thread(load_bench, find_bench_file(find_data_folder(settings.database_url)))
+    tables = [
+        build_changes(changes, names, CHANGES_PATH, request.zone),
+        build_backups(backups, request.zone, request.now),
+        build_readings(readings, request.zone),
+        build_unknown_usage(
+            unknown, lambda count, why: keep_period(request, TURNS_PATH, unknown=count, why=why)
+        ),
+        build_bench_table(bench),
+    ]
     body = [
         show_periods(request, filters.period.name),
         _show_figures(request, server, sum(usage.calls for usage in unknown), backups),
-        show_table(readings_table, request, with_exports=False),
-        _link_to_all(request, READINGS_PATH, "All readings of this time"),
-        show_table(unknown_table, request, with_exports=False),
-        show_table(changes_table, request, with_exports=False),
-        _link_to_all(request, CHANGES_PATH, "All changes of this time"),
-        show_table(backups_table, request, with_exports=False),
-        _show_bench(request, bench),
-        show_exports(request, tables),
-        h.p[h.a(href=SETTINGS_PATH)["Settings in force"]],
+        h.p[
+            h.a(href=f"{AUDIT_PATH}/settings")["Settings in force"],
+            " · ",
+            h.a(href=keep_period(request, CHANGES_PATH))["All changes of this time"],
+            " · ",
+            h.a(href=keep_period(request, READINGS_PATH))["All readings of this time"],
+        ],
+        show_tables(request, tables),
+        show_conditions(bench),
     ]
-    return ScreenPage("Honesty", body)
+    return ScreenPage("Audit", body, tables)
 
 
-async def show_settings(request: PageRequest) -> Content:
+async def show_settings(request: PageRequest) -> ScreenPage:
     """The settings in force: those that are set, then the defaults, folded."""
     table = build_settings_table(request.dependencies.settings)
-    if request.export:
-        return export_table(table, request.export)
     chosen, defaults = (
-        replace(table, name=source, title=title, rows=_pick_settings(table, source), nothing="None is set.")
+        replace(
+            table,
+            name=source,
+            title=title,
+            rows=tuple(row for row in table.rows if row[-1].value == source),
+            nothing="None is set.",
+        )
         for source, title in (("set", "Set"), ("default", "Defaults"))
     )
     note = None
@@ -110,22 +105,16 @@ async def show_settings(request: PageRequest) -> Content:
         note = h.p["These are the settings of this command. Those of a running gateway may differ."]
     body = [
         note,
-        show_table(chosen, request, with_exports=False),
+        show_table(chosen, request),
         h.details[
             h.summary[f"{len(defaults.rows)} have their defaults"],
-            show_table(defaults, request, with_exports=False),
+            show_table(defaults, request),
         ],
-        show_exports(request, [table]),
     ]
-    return ScreenPage("Settings in force", body)
+    return ScreenPage("Settings in force", body, [table])
 
 
-def _pick_settings(table: DataTable, source: str) -> tuple[tuple[Cell, ...], ...]:
-    """The rows of what was set, or has its default."""
-    return tuple(row for row in table.rows if row[-1].value == source)
-
-
-async def show_readings(request: PageRequest) -> Content:
+async def show_readings(request: PageRequest) -> ScreenPage:
     """The readings of a time, page by page; `only=gaps`: those whose sums differ."""
     filters = parse_filters(request.query, zone=request.zone, now=request.now)
     cursor = parse_cursor(request.query.get("before"))
@@ -137,23 +126,24 @@ async def show_readings(request: PageRequest) -> Content:
     except_why = SUMS_AGREE if only else None
     async with request.read() as tx:
         rows = await counter_readings.list_newest(tx, scope, PAGE_ROWS + 1, except_why=except_why)
-    has_more = len(rows) > PAGE_ROWS
-    rows = rows[:PAGE_ROWS]
     # No two are read at the same moment, so the time alone says where a page begins.
-    page = KeysetPage(tuple(rows), Cursor(rows[-1].read_at, 0) if has_more else None)
+    page = cut_page(rows, lambda reading: Cursor(reading.read_at, 0))
     table = build_readings(page.rows, request.zone)
-    if request.export:
-        return export_table(table, request.export)
     choice = h.p[
-        h.a(href=_keep_period(request, request.path))["All"],
+        h.a(href=keep_period(request, request.path))["All"],
         " · ",
-        h.a(href=_keep_period(request, request.path, only="gaps"))["Only those that differ"],
+        h.a(href=keep_period(request, request.path, only="gaps"))["Only those that differ"],
     ]
-    body = [show_periods(request, filters.period.name), choice, show_table(table, request)]
-    return ScreenPage("Readings of the server's counters", [*body, show_pager(request, page)])
+    body = [
+        show_periods(request, filters.period.name),
+        choice,
+        show_table(table, request),
+        show_pager(request, page),
+    ]
+    return ScreenPage("Readings of the server's counters", body, [table])
 
 
-async def show_changes(request: PageRequest) -> Content:
+async def show_changes(request: PageRequest) -> ScreenPage:
     """What admins changed, page by page; by person, by what was done, and to what."""
     filters = parse_filters(request.query, zone=request.zone, now=request.now)
     cursor = parse_cursor(request.query.get("before"))
@@ -169,29 +159,25 @@ async def show_changes(request: PageRequest) -> Content:
             limit=PAGE_ROWS + 1,
         )
         names = await people.list_names(tx)
-    has_more = len(rows) > PAGE_ROWS
-    rows = rows[:PAGE_ROWS]
-    page = KeysetPage(tuple(rows), Cursor(rows[-1].at, rows[-1].id) if has_more else None)
+    page = cut_page(rows, lambda change: Cursor(change.at, change.id))
     table = build_changes(page.rows, names, request.path, request.zone)
-    if request.export:
-        return export_table(table, request.export)
     fields = [
         h.label[label, h.input(type="text", name=name, value=request.query.get(name, ""))]
         for name, label in (("user", "Person (number)"), ("what", "What"), ("subject", "Subject"))
     ]
-    kept = (
-        h.input(type="hidden", name=name, value=request.query[name])
-        for name in _PERIOD_NAMES
-        if name in request.query
-    )
     form = h.form(".filters", method="get", action=request.path)[
-        kept,
+        hide_query(request, PERIOD_NAMES),
         fields,
         h.button["Show"],
         h.a(href=request.path)["Clear"],
     ]
-    body = [show_periods(request, filters.period.name), form, show_table(table, request)]
-    return ScreenPage("Changes by admins", [*body, show_pager(request, page)])
+    body = [
+        show_periods(request, filters.period.name),
+        form,
+        show_table(table, request),
+        show_pager(request, page),
+    ]
+    return ScreenPage("Changes by admins", body, [table])
 
 
 def list_backups(settings: Settings) -> list[StoredBackup]:
@@ -199,10 +185,6 @@ def list_backups(settings: Settings) -> list[StoredBackup]:
     backup_directory = build_backup_directory(settings)
     files = [] if backup_directory is None else backup_directory.list_backups()
     return [StoredBackup(file.name, read_made_at(file), file.stat().st_size) for file in reversed(files)]
-
-
-def _find_bench_file(settings: Settings) -> Path:
-    return find_bench_file(find_data_folder(settings.database_url))
 
 
 def _parse_text(request: PageRequest, name: str) -> str | None:
@@ -214,13 +196,13 @@ def _show_figures(
 ) -> h.Element:
     return show_figures(
         show_figure(
-            "Readings compared", format_count(server.readings), href=_keep_period(request, READINGS_PATH)
+            "Readings compared", format_count(server.readings), href=keep_period(request, READINGS_PATH)
         ),
         show_figure(
             "Counted beyond ours",
             format_count(server.gap),
             note="tokens of the server; below zero: fewer",
-            href=_keep_period(request, READINGS_PATH, only="gaps"),
+            href=keep_period(request, READINGS_PATH, only="gaps"),
         ),
         show_figure(
             "Steps a canvas",
@@ -231,7 +213,7 @@ def _show_figures(
             "Calls that lack a count",
             format_count(unknown_calls),
             note="of input, cached, output or thought tokens; Usage counts those of unknown output",
-            href=_keep_period(request, TURNS_PATH, unknown="any") if unknown_calls else None,
+            href=keep_period(request, TURNS_PATH, unknown="any") if unknown_calls else None,
         ),
         _show_last_backup(request, backups),
     )
@@ -246,24 +228,9 @@ def _show_last_backup(request: PageRequest, backups: list[StoredBackup]) -> h.El
     return show_figure("Last backup", f"{age} ago", note=format_size(backups[0].size), href="#backups")
 
 
-def _keep_period(request: PageRequest, path: str, **query: str) -> str:
-    kept = {name: request.query[name] for name in _PERIOD_NAMES if name in request.query}
-    return build_url(path, kept | query)
-
-
-def _link_to_all(request: PageRequest, path: str, text: str) -> h.Element:
-    return h.p[h.a(href=_keep_period(request, path))[text]]
-
-
-def _show_bench(request: PageRequest, bench: StoredBench | str) -> h.Node:
-    if isinstance(bench, str):
-        return show_section("Measured directly and through the gateway", h.p(".nothing")[bench])
-    return [show_table(build_bench_table(bench), request, with_exports=False), show_conditions(bench)]
-
-
 SCREEN = Screen(
-    "honesty",
-    "Honesty",
+    "audit",
+    "Audit",
     8,
-    {"": show_honesty, "/readings": show_readings, "/changes": show_changes, "/settings": show_settings},
+    {"": show_audit, "/readings": show_readings, "/changes": show_changes, "/settings": show_settings},
 )
