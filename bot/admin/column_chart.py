@@ -10,12 +10,12 @@ import htpy as h
 from bot.admin.svg_chart import WIDTH, BarKind, draw_piece, draw_plot, write_text
 from bot.usage.chart_image import list_ticks
 
-_HEIGHT = 170
+_HEIGHT = 140
 _TOP = 24  # space for the marks of the highest columns
 _BOTTOM = _HEIGHT - 24
 _COLUMN_SHARE = 0.7
 _MAX_COLUMN_WIDTH = 60.0
-_MAX_LABELS = 12
+_MAX_LABELS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Column:
         return math.fsum(value for _, value in self.pieces)
 
 
-def draw_columns(label: str, columns: Sequence[Column]) -> h.Element:
-    """The chart, with whole numbers on the left."""
-    ticks = list_ticks(max(column.height for column in columns), are_whole=True)
+def draw_columns(label: str, columns: Sequence[Column], unit: str = "") -> h.Element:
+    """The chart, with numbers on the left: whole ones, if they have no unit."""
+    ticks = list_ticks(max(column.height for column in columns), are_whole=not unit)
     highest = ticks[-1]
     shapes = (
         _draw_lines(ticks),
@@ -50,7 +50,7 @@ def draw_columns(label: str, columns: Sequence[Column]) -> h.Element:
         if column.mark
     ]
     labels = [
-        h.text(".tick.end", x="56", y=f"{_place_value(tick, highest) + 4:.1f}")[f"{tick:,.0f}"]
+        h.text(".tick.end", x="56", y=f"{_place_value(tick, highest) + 4:.1f}")[f"{tick:,g}{unit}"]
         for tick in ticks
     ]
     return draw_plot(".columns", label, _HEIGHT, shapes, (marks, _write_labels(columns)), labels)

@@ -149,12 +149,16 @@ def _show_cell(cell: Cell) -> h.Node:
     if cell.links:
         links = (h.a(href=link.href, aria_label=link.label)[link.text] for link in cell.links)
         return h.div(".row-acts")[links]
-    text = cell.text
-    if text is None:
-        text = cell.value if isinstance(cell.value, str) else format_count(cell.value)
     if cell.href is None:
-        return text
-    return h.a(href=cell.href if isinstance(cell.href, str) else cell.href())[text]
+        return format_cell(cell)
+    return h.a(href=cell.href if isinstance(cell.href, str) else cell.href())[format_cell(cell)]
+
+
+def format_cell(cell: Cell) -> str:
+    """The text of a cell."""
+    if cell.text is not None:
+        return cell.text
+    return cell.value if isinstance(cell.value, str) else format_count(cell.value)
 
 
 def _export_table(table: DataTable, form: ExportForm) -> Download:

@@ -20,8 +20,7 @@ from bot.admin.svg_chart import (
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
 from bot.domain import MAX_BLOCK_TIMES
 from bot.usage.figures import UNKNOWN, format_seconds, format_share
-from bot.usage.intervals import column_name
-from bot.usage.palette import TIME_KIND_NAMES, TIME_KINDS, TimeKind
+from bot.usage.palette import INTERVAL_KINDS, TIME_KIND_NAMES, TimeKind
 from bot.usage.refusals import describe_tool_outcome
 from bot.usage.tables import INTERVAL_NAMES
 
@@ -29,7 +28,6 @@ MAX_ROWS = 44  # of four shapes each: with deliveries and axis below MAX_SHAPES
 MAX_PARTS = 10
 MAX_NAMED = 4  # kinds of time that a turn's heading has
 MIN_NAMED_SHARE = 0.05
-INTERVAL_KINDS: Mapping[str, TimeKind] = {column_name(kind): time for kind, time in TIME_KINDS.items()}
 _ROUNDING_SECONDS = 0.0005
 _BLOCKS_NOTE = (
     f"Lines are blocks, of each call the first {MAX_BLOCK_TIMES}; of older calls only the last is known."

@@ -1,7 +1,7 @@
 """The figures of the screen Usage, each beside that of the period before. Pure."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -16,18 +16,21 @@ from bot.admin.components import (
 from bot.admin.data_table import Cell, DataTable, NumberColumn, TableColumn
 from bot.admin.filters import Filters
 from bot.admin.svg_chart import FAULT_MARK
+from bot.admin.table_view import format_cell
+from bot.db.usage.call_filters import ANY_FAILURE
 from bot.db.usage.usage_sums import BreakdownColumn, CallSums
-from bot.usage.figures import format_at_least, format_count, format_share, get_known
-from bot.usage.report import UsageReport
+from bot.usage.figures import format_at_least, format_share, get_known
+from bot.usage.report import ReportGroup, UsageReport
 
 UNKNOWN_CALL_FILTERS = MappingProxyType({"unknown": "output"})
 """The turns whose calls `count_unknown` counts."""
 _INTERVALS: Mapping[BreakdownColumn, str] = {
-    "lane_wait": "Waited for the chat",
-    "seat_wait": "Waited for a seat",
-    "whole": "Whole turn",
+    "lane_wait": "wait for their chat",
+    "seat_wait": "wait for a seat",
+    "whole": "take",
 }
 SHOWN_INTERVALS = tuple(_INTERVALS)
+SHARES = {"p50": "Half", "p95": "95 of 100"}
 ALARMING_SHARE = 0.05  # of turns that failed, or of the calls of a tool
 _NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 _LEAD_FIGURES = ("turns", "failed_turns", "whole_p50_seconds", "whole_p95_seconds", "canvases")
@@ -42,35 +45,41 @@ _COLUMNS = (
 class UsageFigure:
     """A figure now and before (None: unknown); `name` is its name in exports and in `canvasgram report`.
 
-    `text` is how it is shown. `filters` restrict the turns that it leads to.
+    `filters` restrict the turns that it leads to. `note` is said of it before how it has changed.
     """
 
     name: str
     label: str
-    now: float | None
-    before: float | None
-    text: str
-    before_text: str
+    now: Cell
+    before: Cell
     filters: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
 
 
 def list_figures(now: UsageReport, before: UsageReport) -> list[UsageFigure]:
     """The figures of a period and the one before."""
-    turns = (now.total.turns, before.total.turns)
-    calls = (now.total.calls, before.total.calls)
-    turn_counts = [Cell(sums.turns if sums else 0) for sums in turns]
-    failures = [Cell(sums.failed if sums else 0) for sums in turns]
+    (turns, failed), (turns_before, failed_before) = map(_count_turns, (now, before))
+    note = f"{_format_percents(failed / turns)} of turns; " if failed else ""
+    filters = {"ending": ANY_FAILURE}
     figures = [
-        _build_figure("turns", "Turns", turn_counts),
-        _build_figure("failed_turns", "Failed turns", failures, filters={"ending": "failure"}),
+        UsageFigure("turns", "Turns", Cell(turns), Cell(turns_before)),
+        UsageFigure("failed_turns", "Failed turns", Cell(failed), Cell(failed_before), filters, note),
     ]
     for name, label, show in _CALL_FIGURES:
-        cells = [show(sums) if sums else Cell(0) for sums in calls]
-        filters = UNKNOWN_CALL_FILTERS if name == "unknown_calls" else {}
-        figures.append(_build_figure(name, label, cells, filters=filters))
-    for interval, label in _INTERVALS.items():
-        figures += _list_duration_figures(interval, label, now, before)
+        count, count_before = (
+            show(report.total.calls) if report.total.calls else Cell(0) for report in (now, before)
+        )
+        of_unknown = UNKNOWN_CALL_FILTERS if name == "unknown_calls" else {}
+        figures.append(UsageFigure(name, label, count, count_before, of_unknown))
+    for interval in _INTERVALS:
+        figures += _list_duration_figures(interval, now, before)
     return figures
+
+
+def _count_turns(report: UsageReport) -> tuple[int, int]:
+    """All turns of a report, and those that failed."""
+    turns = report.total.turns
+    return (turns.turns, turns.failed) if turns else (0, 0)
 
 
 def count_unknown(calls: CallSums) -> int:
@@ -112,62 +121,54 @@ _CALL_FIGURES: tuple[tuple[str, str, Callable[[CallSums], Cell]], ...] = (
 )
 
 
-def _build_figure(
-    name: str, label: str, cells: Sequence[Cell], *, filters: Mapping[str, str] = MappingProxyType({})
-) -> UsageFigure:
-    """A figure by the cells of now and before."""
-    now, before = (cell.value if isinstance(cell.value, int | float) else None for cell in cells)
-    text, before_text = (
-        cell.text or format_count(value) for cell, value in zip(cells, (now, before), strict=True)
-    )
-    return UsageFigure(name, label, now, before, text, before_text, filters)
-
-
 def _list_duration_figures(
-    interval: str, label: str, now: UsageReport, before: UsageReport
-) -> list[UsageFigure]:
-    cells: dict[str, list[Cell]] = {"p50": [], "p95": []}
-    for report in (now, before):
-        percentiles = report.total.percentiles.get(interval)
-        if percentiles is None:
-            nothing = Cell(None, "none")
-            cells["p50"].append(nothing)
-            cells["p95"].append(nothing)
-        else:
-            cells["p50"].append(Cell(percentiles.p50, format_duration(percentiles.p50)))
-            cells["p95"].append(Cell(percentiles.p95, format_duration(percentiles.p95)))
+    interval: BreakdownColumn, now: UsageReport, before: UsageReport
+) -> Iterator[UsageFigure]:
+    """What half of the turns and 95 of 100 take at most, of those in which the interval occurred."""
     occurred = now.total.percentiles.get(interval)
-    settled = now.total.turns.settled if now.total.turns else 0
-    turns = f"{occurred.count if occurred else 0:,} of {settled:,} turns"
-    filters: dict[str, Mapping[str, str]] = {}
-    if occurred and interval == "whole":
-        filters["p95"] = {"longer": f"{math.floor(10 * occurred.p95) / 10:.1f}"}
-    return [
-        _build_figure(
+    note = f"of {occurred.count:,} turns; " if occurred else ""
+    for share, who in SHARES.items():
+        filters = {}
+        if occurred and (interval, share) == ("whole", "p95"):
+            filters["longer"] = f"{math.floor(10 * occurred.p95) / 10:.1f}"
+        yield UsageFigure(
             f"{interval}_{share}_seconds",
-            f"{label}, {share} over {turns}",
-            of_share,
-            filters=filters.get(share, {}),
+            f"{who} {_INTERVALS[interval]} at most",
+            show_percentile(now.total, share, interval),
+            show_percentile(before.total, share, interval),
+            filters,
+            note,
         )
-        for share, of_share in cells.items()
-    ]
+
+
+def show_percentile(group: ReportGroup, share: str, interval: BreakdownColumn = "whole") -> Cell:
+    """The seconds that this share of a group's turns do not exceed."""
+    percentiles = group.percentiles.get(interval)
+    if percentiles is None:
+        return Cell(None, "none")
+    seconds = percentiles.p50 if share == "p50" else percentiles.p95
+    return Cell(seconds, format_duration(seconds))
 
 
 def show_lead_figures(filters: Filters, figures: Sequence[UsageFigure]) -> h.Element:
     """What went wrong as a sentence, and the figures that matter most, each a link to its turns."""
     by_name = {figure.name: figure for figure in figures}
-    turns = by_name["turns"].now or 0
-    failed = by_name["failed_turns"].now or 0
-    share = failed / turns if turns else 0.0
-    percents = format_share(share, 1, decimals=0)
-    is_alarming = share >= ALARMING_SHARE
-    notes = {"failed_turns": f"{percents} of turns; "} if failed and not is_alarming else {}
-    lead = [_show_figure(filters, by_name[name], notes.get(name, "")) for name in _LEAD_FIGURES]
+    lead = [_show_figure(filters, by_name[name]) for name in _LEAD_FIGURES]
+    share = _find_number(by_name["failed_turns"].now) / (_find_number(by_name["turns"].now) or 1)
     alarm = h.p(".error")[
-        f"{FAULT_MARK} {percents} of the turns failed. ",
-        h.a(href=build_turns_url(filters, ending="failure"))["Show them"],
+        f"{FAULT_MARK} {_format_percents(share)} of the turns failed. ",
+        h.a(href=build_turns_url(filters, ending=ANY_FAILURE))["Show them"],
     ]
-    return h.section(aria_label="Figures")[is_alarming and alarm, h.dl(".figures.lead")[lead]]
+    return h.section(aria_label="Figures")[share >= ALARMING_SHARE and alarm, h.dl(".figures.lead")[lead]]
+
+
+def _find_number(cell: Cell) -> float:
+    """The value of a figure; 0 if it is unknown."""
+    return cell.value if isinstance(cell.value, int | float) else 0.0
+
+
+def _format_percents(share: float) -> str:
+    return format_share(share, 1, decimals=0)
 
 
 def show_other_figures(filters: Filters, figures: Sequence[UsageFigure]) -> h.Element:
@@ -182,19 +183,21 @@ def show_other_figures(filters: Filters, figures: Sequence[UsageFigure]) -> h.El
     return h.section(aria_label="Further figures")[groups]
 
 
-def _show_figure(filters: Filters, figure: UsageFigure, note: str = "") -> h.Element:
+def _show_figure(filters: Filters, figure: UsageFigure) -> h.Element:
     href = build_turns_url(filters, **figure.filters)
-    return show_figure(figure.label, figure.text, note=f"{note}{describe_change(figure)}", href=href)
+    note = f"{figure.note}{_describe_change(figure)}"
+    return show_figure(figure.label, format_cell(figure.now), note=note, href=href)
 
 
-def describe_change(figure: UsageFigure) -> str:
+def _describe_change(figure: UsageFigure) -> str:
     """How a figure has changed, such as `+12 %, before 1,234`."""
-    before = f"before {figure.before_text}".replace(" ", _NO_BREAK_SPACE)
-    if not figure.now or not figure.before:
-        return before
-    percents = round(100 * (figure.now - figure.before) / figure.before)
+    text = f"before {format_cell(figure.before)}".replace(" ", _NO_BREAK_SPACE)
+    now, before = _find_number(figure.now), _find_number(figure.before)
+    if not now or not before:
+        return text
+    percents = round(100 * (now - before) / before)
     change = f"{percents:+,}" if percents else "±0"
-    return f"{change}{_NO_BREAK_SPACE}%, {before}"
+    return f"{change}{_NO_BREAK_SPACE}%, {text}"
 
 
 def build_turns_url(filters: Filters, **changes: str | None) -> str:
@@ -205,12 +208,5 @@ def build_turns_url(filters: Filters, **changes: str | None) -> str:
 
 def build_figure_table(figures: Sequence[UsageFigure]) -> DataTable:
     """The figures as a table, for exports."""
-    rows = tuple(
-        (
-            Cell(figure.name, figure.label),
-            Cell(figure.now, figure.text),
-            Cell(figure.before, figure.before_text),
-        )
-        for figure in figures
-    )
+    rows = tuple((Cell(figure.name, figure.label), figure.now, figure.before) for figure in figures)
     return DataTable("figures", "Figures", _COLUMNS, rows)

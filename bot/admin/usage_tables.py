@@ -12,6 +12,7 @@ from bot.admin.data_table import Address, Cell, DataTable, NumberColumn, TableCo
 from bot.admin.filters import Filters, Period
 from bot.admin.table_view import build_seconds_cell
 from bot.admin.usage_figures import (
+    SHARES,
     UNKNOWN_CALL_FILTERS,
     build_turns_url,
     count_unknown,
@@ -19,8 +20,10 @@ from bot.admin.usage_figures import (
     show_canvases,
     show_input,
     show_output,
+    show_percentile,
 )
 from bot.db.people.page_sessions import ADMIN_PATH
+from bot.db.usage.call_filters import ANY_FAILURE
 from bot.db.usage.scope_filters import OUTSIDE_TOPICS
 from bot.db.usage.usage_sums import HOUR_SECONDS, CallSums
 from bot.usage.report import ReportGroup, UsageReport, group_label
@@ -77,9 +80,15 @@ def _find_time(moment: float, by: str | None, zone: ZoneInfo) -> int:
 def build_time_table(report: UsageReport, filters: Filters) -> DataTable:
     """What was used in each hour or day."""
     unit = "hour" if report.query.by == "hour" else "day"
-    columns = (TableColumn("time", unit.title()), *_SUM_COLUMNS)
+    share_columns = (NumberColumn(f"{share}_seconds", f"{who} take at most") for share, who in SHARES.items())
+    columns = (TableColumn("time", unit.title()), *_SUM_COLUMNS, *share_columns)
     rows = tuple(
-        (Cell(group.label), *_turn_cells(group, filters, changes), *_call_cells(group, filters, changes))
+        (
+            Cell(group.label),
+            *_turn_cells(group, filters, changes),
+            *_call_cells(group, filters, changes),
+            *(show_percentile(group, share) for share in SHARES),
+        )
         for group in fill_times(report, filters.period, ZoneInfo(filters.scope.zone))
         for changes in [_describe_time(group, unit)]
     )
@@ -166,7 +175,7 @@ def _turn_cells(group: ReportGroup, filters: Filters, changes: dict[str, str | N
     turns = group.turns
     if turns is None:
         return (Cell(0), Cell(0))
-    failed_href = partial(build_turns_url, filters, ending="failure", **changes)
+    failed_href = partial(build_turns_url, filters, ending=ANY_FAILURE, **changes)
     return (Cell(turns.turns, href=_build_href(filters, changes)), Cell(turns.failed, href=failed_href))
 
 

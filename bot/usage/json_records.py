@@ -40,7 +40,7 @@ def build_records(report: UsageReport) -> list[JsonRecord]:
 
 def list_record_fields(label_field: str) -> list[str]:
     """The fields that records can have, in their order, whatever a report holds."""
-    no_percentiles = Percentiles(0, 0.0, 0.0, 0.0)
+    no_percentiles = Percentiles(0, 0.0, 0.0, 0.0, 0.0)
     call_zeros: dict[str, Any] = {column.name: 0 for column in fields(CallSums)}
     turn_zeros: dict[str, Any] = {column.name: 0 for column in fields(TurnSums)}
     turn_zeros["seconds"] = (0.0,) * len(INTERVAL_COLUMNS)

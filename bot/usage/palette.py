@@ -7,7 +7,7 @@ hatched, too, and faults bear a cross.
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from bot.usage.intervals import IntervalKind
+from bot.usage.intervals import IntervalKind, column_name
 
 TimeKind = Literal["wait", "canvas", "more", "tool", "delivery", "own", "fault"]
 ColourName = Literal[TimeKind, "turn"]
@@ -62,6 +62,8 @@ TIME_KINDS: Mapping[IntervalKind, TimeKind] = {
     "down": "fault",
     "own": "own",
 }
+INTERVAL_KINDS: Mapping[str, TimeKind] = {column_name(kind): time for kind, time in TIME_KINDS.items()}
+"""The same by the names of the columns of accounts."""
 _HATCH = "repeating-linear-gradient(135deg,var(--wait) 0 2px,transparent 2px 5px)"
 
 

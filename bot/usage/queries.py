@@ -89,7 +89,7 @@ async def load_tool_report(tx: Transaction, scope: Scope) -> UsageReport:
 async def load_sums_in(
     tx: Transaction, query: ReportQuery, *, percentiles_of: Sequence[BreakdownColumn] = ()
 ) -> UsageReport:
-    """A report of turns, calls and tokens alone, with percentiles of these intervals over all turns.
+    """A report of turns, calls and tokens alone, with percentiles of these intervals.
 
     It is for the admins' page, which has little time; of thoughts and seconds it knows nothing. For tools
     there is `load_tool_report`.
@@ -101,12 +101,13 @@ async def load_sums_in(
         turns = await report_sums.count_turns(tx, query.scope, group)
     durations = _DurationRows()
     if percentiles_of:
-        durations = await _load_durations(tx, replace(query, by=None), turns, percentiles_of)
+        durations = await _load_durations(tx, query, turns, percentiles_of)
     sums = ReportSums(
         calls=calls,
         retries=(),
         turns=turns,
         tools=(),
+        durations=durations.by_group,
         total_durations=durations.total,
         percentile_method=durations.percentile_method,
     )
@@ -190,19 +191,21 @@ async def _load_bucket_counts(
 ) -> _DurationRows:
     """Durations by the stored counts of whole days in UTC; turns before and after those are counted now."""
     scope = query.scope
-    by_day: Durations = {}
-    if query.by == "day" and scope.zone == "UTC" and scope.is_whole_days:
-        by_day = _collect_bucket_counts(await report_sums.count_durations(tx, scope, intervals, daily=True))
+    is_daily = query.by == "day" and scope.zone == "UTC"
     inner, edges = split_whole_days(scope)
-    total = Counter[tuple[str, int]]()
-    for _, interval, bucket, count in await report_sums.count_durations(tx, inner, intervals, daily=False):
-        total[interval, bucket] += count
+    counts: dict[tuple[GroupKey, str], Counter[int]] = defaultdict(Counter)
+    for day, interval, bucket, count in await report_sums.count_durations(
+        tx, inner, intervals, daily=is_daily
+    ):
+        counts[day, interval][bucket] += count
     for edge in edges:
-        rows = await report_sums.list_breakdown_seconds(tx, edge, None, intervals)
-        for (_, interval), durations in _collect_durations(rows, intervals).items():
-            total.update((interval, int(bucket_number(seconds) or 0)) for seconds in durations)
-    of_all = _collect_bucket_counts((None, *key, count) for key, count in total.items())
-    return _DurationRows(by_day, of_all, "buckets")
+        rows = await report_sums.list_breakdown_seconds(tx, edge, "day" if is_daily else None, intervals)
+        for key, durations in _collect_durations(rows, intervals).items():
+            counts[key].update(int(bucket_number(seconds) or 0) for seconds in durations)
+    total: dict[tuple[GroupKey, str], Counter[int]] = defaultdict(Counter)
+    for (_, interval), buckets in counts.items():
+        total[None, interval].update(buckets)
+    return _DurationRows(counts if is_daily else {}, total, "buckets")
 
 
 def split_whole_days(scope: Scope) -> tuple[Scope, list[Scope]]:
@@ -241,12 +244,3 @@ def _collect_tool_durations(rows: Iterable[tuple[str, float]]) -> dict[tuple[Gro
     for name, seconds in rows:
         seconds_by_name[name].append(seconds)
     return {(name, "tools"): seconds for name, seconds in seconds_by_name.items()}
-
-
-def _collect_bucket_counts(
-    rows: Iterable[tuple[int | None, str, int, int]],
-) -> dict[tuple[GroupKey, str], dict[int, int]]:
-    counts: dict[tuple[GroupKey, str], dict[int, int]] = {}
-    for day, interval, bucket, count in rows:
-        counts.setdefault((day, interval), {})[bucket] = count
-    return counts

@@ -24,7 +24,7 @@ from bot.db.usage.usage_sums import (
     TurnSums,
 )
 from bot.db.usage.verdict_sums import VerdictSums
-from bot.usage.histogram import exact_percentile, percentile
+from bot.usage.histogram import bucket_midpoint, exact_percentile, percentile
 
 Grouping = Literal["day", "hour", "chat", "user", "thinking", "model", "tool", "purpose", "user-model"]
 PercentileMethod = Literal["exact", "buckets", "sample"]
@@ -62,9 +62,10 @@ class ReportQuery:
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """How long one interval takes, in seconds, over the `count` turns in which it occurred."""
+    """How long one interval takes, in seconds, over the `count` turns in which it occurred, and in all."""
 
     count: int
+    total: float
     p50: float
     p95: float
     p99: float
@@ -160,7 +161,8 @@ class ReportGroup:
 class UsageReport:
     """The answer to a query: the total of everything in scope, and the groups (none without a grouping).
 
-    `percentile_method` None: there is too much for percentiles. Only "exact" ones are known by group, too.
+    `percentile_method` None: there is too much for percentiles. Only "exact" ones are known by group, too,
+    and those of days in UTC.
     """
 
     query: ReportQuery
@@ -378,9 +380,10 @@ def _compute_interval_percentiles(durations: Sequence[float] | Mapping[int, int]
     shares = (0.5, 0.95, 0.99)
     if isinstance(durations, Mapping):
         count = sum(durations.values())
-        return Percentiles(count, *(percentile(durations, share) for share in shares))
+        total = sum(number * bucket_midpoint(bucket) for bucket, number in durations.items())
+        return Percentiles(count, total, *(percentile(durations, share) for share in shares))
     ordered = sorted(durations)
-    return Percentiles(len(ordered), *(exact_percentile(ordered, share) for share in shares))
+    return Percentiles(len(ordered), sum(ordered), *(exact_percentile(ordered, share) for share in shares))
 
 
 def _time_sort_key(group: ReportGroup) -> tuple[int, str]:

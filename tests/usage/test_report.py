@@ -111,7 +111,7 @@ def test_each_group_has_what_is_its_own():
     assert six.tools.failed == 0
     assert (five.retries_by_reason, six.retries_by_reason) == ({"empty": 2}, {"brake": 1, "silent": 1})
     assert (five.empty_replies, six.empty_replies) == (2, 1)
-    assert five.percentiles == {"whole": Percentiles(2, 1.0, 3.0, 3.0)}
+    assert five.percentiles == {"whole": Percentiles(2, 4.0, 1.0, 3.0, 3.0)}
     assert (six.turns, six.percentiles) == (None, {})
     assert report.total.retries_by_reason == {"empty": 2, "brake": 1, "silent": 1}
 

@@ -1,18 +1,19 @@
 """Usage: figures of a period beside those of the one before, a chart, and tables by person, model, tool."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from zoneinfo import ZoneInfo
 
 import htpy as h
 
 from bot.admin.column_chart import Column, draw_columns
-from bot.admin.components import change_query, show_nothing, show_section
+from bot.admin.components import change_query, format_duration, show_nothing, show_section
 from bot.admin.data_table import Cell
 from bot.admin.filter_form import show_filter_form
 from bot.admin.filters import Filters, parse_filters
 from bot.admin.page_request import Fragment, PageRequest, Screen, ScreenPage
-from bot.admin.svg_chart import FAULT_MARK, BarKind, show_swatch
+from bot.admin.svg_chart import FAULT_MARK, BarKind, show_legend, show_swatch
 from bot.admin.table_view import show_table, show_tables
 from bot.admin.usage_figures import (
     SHOWN_INTERVALS,
@@ -25,8 +26,10 @@ from bot.admin.usage_figures import (
 from bot.admin.usage_tables import build_group_table, build_time_table, choose_time_unit, fill_times
 from bot.db.people import people
 from bot.db.usage.recent_names import list_recent_names
+from bot.db.usage.usage_sums import BreakdownColumn
 from bot.usage.figures import format_share
 from bot.usage.histogram import MAX_RELATIVE_ERROR
+from bot.usage.palette import INTERVAL_KINDS, TIME_KIND_NAMES
 from bot.usage.queries import load_sums_in, load_tool_report
 from bot.usage.query_args import parse_choice
 from bot.usage.report import (
@@ -49,9 +52,24 @@ TABLES: Mapping[Grouping, str] = {
     "user-model": "Person × model",
 }
 DEFAULT_TABLE: Grouping = "user"
+_CHART_INTERVALS: Sequence[BreakdownColumn] = (
+    *SHOWN_INTERVALS,
+    "first_canvas",
+    "further_canvases",
+    "tools",
+)
+"""What the chart of seconds tells apart, and the whole."""
+_CHART_KINDS: Mapping[BarKind, str] = {
+    "wait": "waits for a seat or the chat",
+    "canvas": TIME_KIND_NAMES["canvas"],
+    "more": TIME_KIND_NAMES["more"],
+    "tool": TIME_KIND_NAMES["tool"],
+    "turn": "all else",
+}
+_SHARES_NOTE = "as high as what 95 of 100 take at most, coloured by what the seconds went to"
 _PERCENTILE_NOTES: Mapping[PercentileMethod | None, str] = {
-    "buckets": f" p50 and p95 are within {format_share(MAX_RELATIVE_ERROR, 1)} of the true ones.",
-    "sample": f" Of so many turns, p50 and p95 are those of a random sample of about {SAMPLED_TURNS:,}.",
+    "buckets": f" What half and 95 of 100 take is within {format_share(MAX_RELATIVE_ERROR, 1)} of the truth.",
+    "sample": f" Of so many turns, what half and 95 of 100 take is that of {SAMPLED_TURNS:,} at random.",
 }
 
 
@@ -65,7 +83,7 @@ async def show_usage(request: PageRequest) -> ScreenPage:
     async with request.read() as tx:
         names = await people.list_names(tx)
         recent = await list_recent_names(tx)
-        now = await load_sums_in(tx, ReportQuery(filters.scope, unit), percentiles_of=SHOWN_INTERVALS)
+        now = await load_sums_in(tx, ReportQuery(filters.scope, unit), percentiles_of=_CHART_INTERVALS)
         before = await load_sums_in(tx, ReportQuery(scope_before), percentiles_of=SHOWN_INTERVALS)
     figures = list_figures(now, before)
     tables = (build_figure_table(figures), build_time_table(now, filters))
@@ -127,17 +145,54 @@ def _show_charts(report: UsageReport, filters: Filters, zone: ZoneInfo, now: flo
     if not groups:
         nothing = show_nothing("Nothing was used in this time. Each turn is counted at once.")
         return show_section(f"Turns and canvases by {unit}", nothing)
-    labels = [group.label[5:] for group in groups]
+    labels = [_label_time(group.label) for group in groups]
     if filters.period.until == now:
         labels[-1] = "so far"
-    turns = [_build_turn_column(*pair) for pair in zip(labels, groups, strict=True)]
-    canvases = [_build_canvas_column(*pair) for pair in zip(labels, groups, strict=True)]
+    pairs = list(zip(labels, groups, strict=True))
+    turns = [_build_turn_column(*pair) for pair in pairs]
+    seconds = [_build_seconds_column(*pair) for pair in pairs]
+    canvases = [_build_canvas_column(*pair) for pair in pairs]
     failed = h.span(".legend")[show_swatch("fault"), f"failed {FAULT_MARK}"]
     note = h.span(".legend")["estimated; ≥ at least, ? unknown"]
+    slow = "Too many turns for a chart of their seconds: choose fewer days."
+    has_seconds = any(column.pieces for column in seconds)
     return (
         h.section[h.h2[f"Turns by {unit} ", failed], draw_columns(f"Turns by {unit}", turns)],
+        h.section[
+            h.div(".heading")[
+                h.h2[f"Seconds a turn by {unit}"],
+                show_legend(_CHART_KINDS.items(), _CHART_KINDS, _SHARES_NOTE),
+            ],
+            draw_columns(f"Seconds a turn by {unit}", seconds, " s") if has_seconds else show_nothing(slow),
+        ],
         h.section[h.h2[f"Canvases by {unit} ", note], draw_columns(f"Canvases by {unit}", canvases)],
     )
+
+
+def _label_time(label: str) -> str:
+    """A day with its weekday, an hour without its year."""
+    if len(label) > len("2026-11-03"):
+        return label[5:]
+    return f"{date.fromisoformat(label):%a %m-%d}"
+
+
+def _build_seconds_column(label: str, group: ReportGroup) -> Column:
+    """As high as the p95 of whole turns, in the shares of what the seconds of all went to."""
+    whole = group.percentiles.get("whole")
+    if whole is None:
+        return Column(label, f"{group.label}: no seconds are known", ())
+    seconds = dict.fromkeys(_CHART_KINDS, 0.0)
+    for name in _CHART_INTERVALS:
+        if name != "whole" and name in group.percentiles:
+            seconds[INTERVAL_KINDS[name]] += group.percentiles[name].total
+    seconds["turn"] = max(0.0, whole.total - sum(seconds.values()))
+    shares = [(kind, value / whole.total) for kind, value in seconds.items() if value]
+    parts = ", ".join(f"{format_share(share, 1, decimals=0)} {_CHART_KINDS[kind]}" for kind, share in shares)
+    title = (
+        f"{group.label}: 95 of 100 turns take at most {format_duration(whole.p95)}, "
+        f"half {format_duration(whole.p50)}; {parts}"
+    )
+    return Column(label, title, tuple((kind, whole.p95 * share) for kind, share in shares))
 
 
 def _build_turn_column(label: str, group: ReportGroup) -> Column:

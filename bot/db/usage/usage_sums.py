@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from bot.canvases import CANVAS_TOKENS
-from bot.domain import DAY_SECONDS, CallPurpose, EndpointRole
+from bot.domain import CallPurpose, EndpointRole
 
 HOUR_SECONDS = 3_600
 GroupKey: TypeAlias = str | int | None
@@ -68,14 +68,6 @@ class Scope:
     def is_everybody(self) -> bool:
         """Whether nothing but the time restricts it."""
         return not self.is_turns_only and self.model is None and self.purpose is None
-
-    @property
-    def is_whole_days(self) -> bool:
-        """Whether it covers whole days of everybody in UTC, for which durations are stored as counts."""
-        if not self.is_everybody:
-            return False
-        bounds = [bound for bound in (self.since, self.until) if bound is not None]
-        return all(bound % DAY_SECONDS == 0 for bound in bounds)
 
 
 @dataclass(frozen=True, slots=True)
