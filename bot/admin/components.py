@@ -96,6 +96,21 @@ def show_figure(label: str, text: str, *, note: h.Node = None, href: str | None 
     return h.div(class_=classes)[h.dt[label], h.dd[value, note is not None and h.small[note]]]
 
 
+def show_choice(label: str, choices: Iterable[tuple[str, str, bool]]) -> h.Element:
+    """Links (text, address, whether it is chosen); the chosen one is no stop of the Tab key."""
+    items = (
+        h.li[
+            h.a(
+                href=href,
+                aria_current="true" if is_chosen else None,
+                tabindex="-1" if is_chosen else None,
+            )[text]
+        ]
+        for text, href, is_chosen in choices
+    )
+    return h.nav(".periods", aria_label=label)[h.ul[items]]
+
+
 def show_section(title: str, *children: h.Node) -> h.Element:
     """A section with a heading."""
     return h.section[h.h2[title], children]

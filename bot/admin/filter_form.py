@@ -8,7 +8,7 @@ from typing import get_args
 
 import htpy as h
 
-from bot.admin.components import change_query, cut
+from bot.admin.components import change_query, cut, show_choice
 from bot.admin.filters import PERIODS, Filters
 from bot.admin.names import name_lane, name_person
 from bot.admin.page_request import PageRequest
@@ -80,17 +80,14 @@ def select_field(label: str, name: str, chosen: str | None, options: Iterable[tu
 
 def show_periods(request: PageRequest, current: str) -> h.Element:
     """A link for each period that has a name; `current` is that of the page."""
-    links = (
-        h.li[
-            h.a(
-                href=change_query(request, period=name, to=None, before=None, export=None, **{"from": None}),
-                aria_current="true" if name == current else None,
-                tabindex="-1" if name == current else None,
-            )[text]
-        ]
-        for name, text in PERIODS.items()
+    others = dict.fromkeys(("from", "to", "before", "export"))
+    return show_choice(
+        "Period",
+        (
+            (text, change_query(request, **{**others, "period": name}), name == current)
+            for name, text in PERIODS.items()
+        ),
     )
-    return h.nav(".periods", aria_label="Period")[h.ul[links]]
 
 
 def _date_field(label: str, name: str, filters: Filters) -> h.Element:

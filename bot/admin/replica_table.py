@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bot.admin.data_table import Cell, DataTable, NumberColumn, TableColumn
+from bot.admin.page_request import RunningGateway
 from bot.admin.table_view import build_seconds_cell
 from bot.db.queues.current_work import SIGN_OF_LIFE_SECONDS, CurrentWork
 from bot.db.shares import LiveReplica
@@ -19,28 +20,26 @@ class ReplicaState:
     began_at: float | None
 
 
-def list_replicas(work: CurrentWork, now: float) -> list[ReplicaState]:
-    """Those that are stored, for a page beside them: which of them leads is not."""
-    return [
-        ReplicaState(row.life, "", row.shares, row.began_at)
-        for row in work.replicas
-        if now - row.seen_at <= SIGN_OF_LIFE_SECONDS
-    ]
-
-
-def describe_replicas(
-    work: CurrentWork, replicas: Sequence[LiveReplica], own_life: int | None
-) -> list[ReplicaState]:
-    """Those whose locks stand, for the page of the one with `own_life`."""
+def list_replicas(gateway: RunningGateway | None, work: CurrentWork, now: float) -> list[ReplicaState]:
+    """Those whose locks stand; beside a gateway those that are stored, of which nobody knows which leads."""
+    if gateway is None:
+        return [
+            ReplicaState(row.life, "", row.shares, row.began_at)
+            for row in work.replicas
+            if now - row.seen_at <= SIGN_OF_LIFE_SECONDS
+        ]
+    own_shares = gateway.own_shares
+    if own_shares is None or own_shares.holders is None:
+        return []
     began_at = {row.life: row.began_at for row in work.replicas}
     return [
         ReplicaState(
             replica.life,
-            ", ".join(_list_roles(replica, own_life)),
+            ", ".join(_list_roles(replica, own_shares.life)),
             len(replica.shares),
             began_at.get(replica.life),
         )
-        for replica in replicas
+        for replica in own_shares.holders.list_replicas()
     ]
 
 

@@ -1,9 +1,8 @@
 """The figures of the screen Usage, each beside that of the period before. Pure."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 import htpy as h
 
@@ -18,12 +17,28 @@ from bot.admin.filters import Filters
 from bot.admin.svg_chart import FAULT_MARK
 from bot.admin.table_view import format_cell
 from bot.db.usage.call_filters import ANY_FAILURE
-from bot.db.usage.usage_sums import BreakdownColumn, CallSums
+from bot.db.usage.usage_sums import BreakdownColumn
 from bot.usage.figures import format_at_least, format_share, get_known
 from bot.usage.report import ReportGroup, UsageReport
 
-UNKNOWN_CALL_FILTERS = MappingProxyType({"unknown": "output"})
-"""The turns whose calls `count_unknown` counts."""
+TURN_COLUMNS = (
+    NumberColumn("turns", "Turns"),
+    NumberColumn("failed_turns", "Failed turns"),
+)
+CALL_COLUMNS = (
+    NumberColumn("calls", "Model calls"),
+    NumberColumn("canvases", "Canvases, est."),
+    NumberColumn("input_tokens", "Prompt tokens"),
+    NumberColumn("cached_tokens", "Cached tokens"),
+    NumberColumn("output_tokens", "Output tokens"),
+    NumberColumn("unknown_calls", "Uncounted calls"),
+)
+SUM_COLUMNS = (*TURN_COLUMNS, *CALL_COLUMNS)
+SUM_FILTERS: Mapping[str, Mapping[str, str]] = {
+    "failed_turns": {"ending": ANY_FAILURE},
+    "unknown_calls": {"unknown": "output"},
+}
+"""To which of its turns a sum leads, where not to all."""
 _INTERVALS: Mapping[BreakdownColumn, str] = {
     "lane_wait": "wait for their chat",
     "seat_wait": "wait for a seat",
@@ -58,67 +73,45 @@ class UsageFigure:
 
 def list_figures(now: UsageReport, before: UsageReport) -> list[UsageFigure]:
     """The figures of a period and the one before."""
-    (turns, failed), (turns_before, failed_before) = map(_count_turns, (now, before))
-    note = f"{_format_percents(failed / turns)} of turns; " if failed else ""
-    filters = {"ending": ANY_FAILURE}
+    cells, cells_before = list_sums(now.total), list_sums(before.total)
+    share = _find_number(cells["failed_turns"]) / (_find_number(cells["turns"]) or 1.0)
+    notes = {"failed_turns": f"{_format_percents(share)} of turns; "} if share else {}
     figures = [
-        UsageFigure("turns", "Turns", Cell(turns), Cell(turns_before)),
-        UsageFigure("failed_turns", "Failed turns", Cell(failed), Cell(failed_before), filters, note),
-    ]
-    for name, label, show in _CALL_FIGURES:
-        count, count_before = (
-            show(report.total.calls) if report.total.calls else Cell(0) for report in (now, before)
+        UsageFigure(
+            column.key,
+            column.title,
+            cells[column.key],
+            cells_before[column.key],
+            SUM_FILTERS.get(column.key, {}),
+            notes.get(column.key, ""),
         )
-        of_unknown = UNKNOWN_CALL_FILTERS if name == "unknown_calls" else {}
-        figures.append(UsageFigure(name, label, count, count_before, of_unknown))
+        for column in SUM_COLUMNS
+    ]
     for interval in _INTERVALS:
         figures += _list_duration_figures(interval, now, before)
     return figures
 
 
-def _count_turns(report: UsageReport) -> tuple[int, int]:
-    """All turns of a report, and those that failed."""
-    turns = report.total.turns
-    return (turns.turns, turns.failed) if turns else (0, 0)
+def list_sums(group: ReportGroup) -> dict[str, Cell]:
+    """The sums of a group by SUM_COLUMNS; of tokens None if those of no call are known."""
+    cells = {column.key: Cell(0) for column in SUM_COLUMNS}
+    turns, calls = group.turns, group.calls
+    if turns is not None:
+        cells |= {"turns": Cell(turns.turns), "failed_turns": Cell(turns.failed)}
+    if calls is not None:
+        cells |= {
+            "calls": Cell(calls.calls),
+            "canvases": _build_sum(calls.canvases, calls.canvases_known, calls.costing, calls.partial),
+            "input_tokens": _build_sum(calls.input, calls.input_known, calls.calls),
+            "cached_tokens": _build_sum(calls.cached, calls.cached_known, calls.calls),
+            "output_tokens": _build_sum(calls.output, calls.output_known, calls.calls, calls.partial),
+            "unknown_calls": Cell(calls.calls - calls.output_known),
+        }
+    return cells
 
 
-def count_unknown(calls: CallSums) -> int:
-    """Calls of which the server did not tell the output, and so neither the canvases."""
-    return calls.calls - calls.output_known
-
-
-def show_canvases(calls: CallSums) -> Cell:
-    """Canvases of a group; None if those of no call are known."""
-    return _show_sum(calls.canvases, calls.canvases_known, calls.costing, partial=calls.partial)
-
-
-def show_input(calls: CallSums) -> Cell:
-    """Prompt tokens of a group."""
-    return _show_sum(calls.input, calls.input_known, calls.calls)
-
-
-def show_cached(calls: CallSums) -> Cell:
-    """Cached tokens of a group."""
-    return _show_sum(calls.cached, calls.cached_known, calls.calls)
-
-
-def show_output(calls: CallSums) -> Cell:
-    """Output tokens of a group."""
-    return _show_sum(calls.output, calls.output_known, calls.calls, partial=calls.partial)
-
-
-def _show_sum(number: int, known: int, total: int, *, partial: int = 0) -> Cell:
+def _build_sum(number: int, known: int, total: int, partial: int = 0) -> Cell:
     return Cell(get_known(number, known, total), format_at_least(number, known, total, partial=partial))
-
-
-_CALL_FIGURES: tuple[tuple[str, str, Callable[[CallSums], Cell]], ...] = (
-    ("canvases", "Canvases, estimated", show_canvases),
-    ("input_tokens", "Prompt tokens", show_input),
-    ("cached_tokens", "Cached tokens", show_cached),
-    ("output_tokens", "Output tokens", show_output),
-    ("calls", "Model calls", lambda calls: Cell(calls.calls)),
-    ("unknown_calls", "Calls of unknown output", lambda calls: Cell(count_unknown(calls))),
-)
 
 
 def _list_duration_figures(

@@ -1,6 +1,6 @@
 """The tables of the screen Usage: by hour or day, and by person, chat, model, tool and purpose. Pure."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -12,39 +12,23 @@ from bot.admin.data_table import Address, Cell, DataTable, NumberColumn, TableCo
 from bot.admin.filters import Filters, Period
 from bot.admin.table_view import build_seconds_cell
 from bot.admin.usage_figures import (
+    CALL_COLUMNS,
     SHARES,
-    UNKNOWN_CALL_FILTERS,
+    SUM_COLUMNS,
+    SUM_FILTERS,
     build_turns_url,
-    count_unknown,
-    show_cached,
-    show_canvases,
-    show_input,
-    show_output,
+    list_sums,
     show_percentile,
 )
 from bot.db.people.page_sessions import ADMIN_PATH
-from bot.db.usage.call_filters import ANY_FAILURE
 from bot.db.usage.scope_filters import OUTSIDE_TOPICS
-from bot.db.usage.usage_sums import HOUR_SECONDS, CallSums
+from bot.db.usage.usage_sums import HOUR_SECONDS
 from bot.usage.report import ReportGroup, UsageReport, group_label
 
 MAX_HOURS = 50  # a day and its neighbours by hour; longer periods by day
 MAX_TIMES = 400  # hours or days that are shown, however few of them were used
 _USAGE_PATH = f"{ADMIN_PATH}/usage"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_CALL_COLUMNS = (
-    NumberColumn("calls", "Calls"),
-    NumberColumn("canvases", "Canvases"),
-    NumberColumn("input_tokens", "Prompt tokens"),
-    NumberColumn("cached_tokens", "Cached"),
-    NumberColumn("output_tokens", "Output"),
-    NumberColumn("unknown_calls", "Unknown output"),
-)
-_TURN_COLUMNS = (
-    NumberColumn("turns", "Turns"),
-    NumberColumn("failed_turns", "Failed turns"),
-)
-_SUM_COLUMNS = (*_TURN_COLUMNS, *_CALL_COLUMNS)
 _FAILED_CALLS = NumberColumn("failed_calls", "Failed calls")
 _TOOL_COLUMNS = (
     NumberColumn("calls", "Calls"),
@@ -81,12 +65,11 @@ def build_time_table(report: UsageReport, filters: Filters) -> DataTable:
     """What was used in each hour or day."""
     unit = "hour" if report.query.by == "hour" else "day"
     share_columns = (NumberColumn(f"{share}_seconds", f"{who} take at most") for share, who in SHARES.items())
-    columns = (TableColumn("time", unit.title()), *_SUM_COLUMNS, *share_columns)
+    columns = (TableColumn("time", unit.title()), *SUM_COLUMNS, *share_columns)
     rows = tuple(
         (
             Cell(group.label),
-            *_turn_cells(group, filters, changes),
-            *_call_cells(group, filters, changes),
+            *_list_sum_cells(group, SUM_COLUMNS, filters, changes),
             *(show_percentile(group, share) for share in SHARES),
         )
         for group in fill_times(report, filters.period, ZoneInfo(filters.scope.zone))
@@ -130,8 +113,8 @@ def _list_columns(by: str) -> tuple[TableColumn, ...]:
         case "tool":
             return _TOOL_COLUMNS
         case "user" | "chat":
-            return _SUM_COLUMNS
-    return (*_CALL_COLUMNS, _FAILED_CALLS)
+            return SUM_COLUMNS
+    return (*CALL_COLUMNS, _FAILED_CALLS)
 
 
 def _build_row(
@@ -144,9 +127,9 @@ def _build_row(
         case "tool":
             return (*labels, *_tool_cells(group, filters, changes))
         case "user" | "chat":
-            return (*labels, *_turn_cells(group, filters, changes), *_call_cells(group, filters, changes))
+            return (*labels, *_list_sum_cells(group, SUM_COLUMNS, filters, changes))
     failed = Cell(group.calls.failed if group.calls else 0, href=_build_href(filters, changes))
-    return (*labels, *_call_cells(group, filters, changes), failed)
+    return (*labels, *_list_sum_cells(group, CALL_COLUMNS, filters, changes), failed)
 
 
 def _list_labels(group: ReportGroup, by: str) -> Iterator[str]:
@@ -171,33 +154,15 @@ def _describe_group(group: ReportGroup, by: str, chats_with_topics: Set[str]) ->
     return {by: str(group.key)}
 
 
-def _turn_cells(group: ReportGroup, filters: Filters, changes: dict[str, str | None]) -> tuple[Cell, ...]:
-    turns = group.turns
-    if turns is None:
-        return (Cell(0), Cell(0))
-    failed_href = partial(build_turns_url, filters, ending=ANY_FAILURE, **changes)
-    return (Cell(turns.turns, href=_build_href(filters, changes)), Cell(turns.failed, href=failed_href))
-
-
-def _call_cells(group: ReportGroup, filters: Filters, changes: dict[str, str | None]) -> tuple[Cell, ...]:
-    calls = group.calls
-    if calls is None:
-        return tuple(Cell(0) for _ in _CALL_COLUMNS)
-    *cells, unknown = _list_call_cells(calls)
-    href = _build_href(filters, changes)
-    unknown_href = _build_href(filters, changes, **UNKNOWN_CALL_FILTERS)
-    return (*(replace(cell, href=href) for cell in cells), replace(unknown, href=unknown_href))
-
-
-def _list_call_cells(calls: CallSums) -> tuple[Cell, ...]:
-    return (
-        Cell(calls.calls),
-        show_canvases(calls),
-        show_input(calls),
-        show_cached(calls),
-        show_output(calls),
-        Cell(count_unknown(calls)),
-    )
+def _list_sum_cells(
+    group: ReportGroup, columns: Iterable[TableColumn], filters: Filters, changes: dict[str, str | None]
+) -> Iterator[Cell]:
+    """The sums of these columns, each a link to its turns."""
+    sums = list_sums(group)
+    for column in columns:
+        cell = sums[column.key]
+        href = _build_href(filters, changes, **SUM_FILTERS.get(column.key, {}))
+        yield replace(cell, href=href if cell.value != 0 else None)
 
 
 def _tool_cells(group: ReportGroup, filters: Filters, changes: dict[str, str | None]) -> tuple[Cell, ...]:

@@ -43,7 +43,7 @@ def test_what_is_unknown_has_no_column_and_a_mark():
 
 def test_of_many_columns_a_few_have_labels():
     chart = draw(*[1.0] * 90)
-    assert 6 <= len(re.findall(r'class="tick (?:middle|end)(?: fine)?" x="[0-9.]+%" y="162"', chart)) <= 12
+    assert 4 <= len(re.findall(r'class="tick (?:middle|end)(?: fine)?" x="[0-9.]+%" y="132"', chart)) <= 8
 
 
 @pytest.mark.parametrize(

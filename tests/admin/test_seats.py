@@ -88,4 +88,4 @@ async def test_the_seats_around_a_moment_are_shown(database: Database, database_
         assert "The length must be one of" in await page.get_text("/admin/seats?length=9h", 400)
         for moment in ("noon", "25:00", "2026-02-30", "1960-01-01"):
             await page.get_text(f"/admin/seats?at={moment}", 400)
-        await page.get_text("/admin/seats?at=20:14&length=6h")
+        await page.get_text("/admin/seats?at=2026-11-03T20:14&length=6h")

@@ -294,7 +294,7 @@ async def test_what_is_unknown_is_never_nought_and_what_makes_no_sense_is_refuse
         assert figures["unknown_calls"] == figures["calls"]
         times = await read_table(page, "times", period="90d")
         text = await page.get_text("/admin/usage?period=90d")
-        titles = re.findall(r'<rect class="canvas"[^>]*><title>([^<]*)', text)
+        titles = re.findall(r'<rect class="canvas"[^>]*><title>([^<]*canvases: [^<]*)', text)
         assert all(title.endswith("canvases: 0") for title in titles)
         assert text.count(">?</text>") == len({row["time"] for row in times if row["canvases"] is None}) > 0
         for query, words in {

@@ -1,7 +1,7 @@
 """Now: the endpoint, who holds a seat and who waits, and what wants an admin's attention."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
@@ -22,15 +22,15 @@ from bot.admin.components import (
 from bot.admin.data_table import Cell, DataTable, NumberColumn, TableColumn
 from bot.admin.names import name_lane, name_person
 from bot.admin.page_request import Fragment, PageRequest, RunningGateway, Screen, ScreenPage
-from bot.admin.replica_table import build_replica_table, describe_replicas, list_replicas
+from bot.admin.replica_table import build_replica_table, list_replicas
 from bot.admin.svg_chart import FAULT_MARK
 from bot.admin.table_view import build_seconds_cell, show_tables
 from bot.admin.tool_pages import TOOLS_PATH, build_tool_path
 from bot.db.people import people
 from bot.db.queues.current_work import SIGN_OF_LIFE_SECONDS, CurrentWork, load_current_work
-from bot.db.shares import LiveReplica
 from bot.db.usage.call_filters import ANY_FAILURE
 from bot.domain import PEOPLE_PRIORITY, SUMMARIES_PRIORITY, TASKS_PRIORITY, WARMUP_PRIORITY
+from bot.llm.endpoint_watch import EndpointWatch
 from bot.llm.seats import Seats
 
 MAX_NOTICE_CHARACTERS = 240
@@ -52,24 +52,7 @@ class SeatRow:
     lane: str | None
     purpose: str
     since: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class LiveState:
-    """What only the gateway's own process knows; None where it is another one.
-
-    `life`: of this process; None: it is alone on its database. `replicas`: those whose locks stand.
-    """
-
-    endpoint: str
-    is_up: bool
-    endpoint_since: float | None
-    seats: tuple[SeatRow, ...]
-    in_use: int
-    seat_count: int
-    waiting: int
-    life: int | None = None
-    replicas: tuple[LiveReplica, ...] = ()
+    is_waiting: bool = False
 
 
 async def show_now(request: PageRequest) -> ScreenPage:
@@ -83,34 +66,19 @@ async def show_live(request: PageRequest) -> Fragment:
 
 
 async def _load_body(request: PageRequest) -> h.Node:
-    live = None
-    if request.dependencies.gateway is not None:
-        live = await load_live_state(request.dependencies.gateway)
+    gateway = request.dependencies.gateway
+    seats = [] if gateway is None else await _load_seats(gateway)
     async with request.read_briefly() as tx:  # every two seconds, as long as the screen is open
         work = await load_current_work(tx, now=request.now)
         names = await people.list_names(tx)
-    return build_body(request, work, names, live)
+    return _build_body(request, work, names, seats)
 
 
-async def load_live_state(gateway: RunningGateway) -> LiveState:
-    """Copy the state of the running gateway, and of the seats of all replicas."""
+async def _load_seats(gateway: RunningGateway) -> list[SeatRow]:
+    """The seats of each endpoint, as all replicas hold them."""
     for limiter in gateway.seats.values():
         await limiter.refresh()
-    watch = gateway.endpoint_watch
-    own_shares = gateway.own_shares
-    holders = own_shares.holders if own_shares is not None else None
-    seats = tuple(row for name, limiter in gateway.seats.items() for row in _list_seats(name, limiter))
-    return LiveState(
-        endpoint=watch.server or watch.url,
-        is_up=watch.is_up,
-        endpoint_since=watch.since,
-        seats=seats,
-        in_use=sum(len(limiter.holders) for limiter in gateway.seats.values()),
-        seat_count=sum(limiter.count for limiter in gateway.seats.values()),
-        waiting=sum(len(limiter.list_waiting()) for limiter in gateway.seats.values()),
-        life=own_shares.life if own_shares is not None else None,
-        replicas=holders.list_replicas() if holders is not None else (),
-    )
+    return [row for name, limiter in gateway.seats.items() for row in _list_seats(name, limiter)]
 
 
 def _list_seats(endpoint: str, limiter: Seats) -> list[SeatRow]:
@@ -124,14 +92,14 @@ def _list_seats(endpoint: str, limiter: Seats) -> list[SeatRow]:
             rows.append(SeatRow(endpoint, f"seat {number}", call.lane, purpose, call.since))
     for place, call in enumerate(limiter.list_waiting(), start=1):
         purpose = _PRIORITY_NAMES.get(call.priority, "")
-        rows.append(SeatRow(endpoint, f"waits, place {place}", call.lane, purpose, call.since))
+        rows.append(SeatRow(endpoint, f"waits, place {place}", call.lane, purpose, call.since, True))
     return rows
 
 
-def build_body(
-    request: PageRequest, work: CurrentWork, names: Mapping[int, str], live: LiveState | None
+def _build_body(
+    request: PageRequest, work: CurrentWork, names: Mapping[int, str], seats: Sequence[SeatRow]
 ) -> h.Node:
-    """How it is, then what is not empty; without a gateway in this process (`live` None) no seats."""
+    """How it is, then what is not empty; the seats are known in the gateway's own process alone."""
     tables = [
         _build_running(request, work, names),
         _build_waiting(request, work, names),
@@ -139,46 +107,49 @@ def build_body(
         _build_approvals(request, work, names),
         _build_jobs(request, work),
     ]
-    if live is None:
-        replicas = list_replicas(work, request.now)
-    else:
-        if live.in_use or live.waiting:
-            tables.insert(0, _build_seats(request, live, names))
-        replicas = describe_replicas(work, live.replicas, live.life)
+    if any(seat.since is not None for seat in seats):
+        tables.insert(0, _build_seats(request, seats, names))
+    replicas = list_replicas(request.dependencies.gateway, work, request.now)
     if replicas:
         tables.append(build_replica_table(replicas, request.now))
     empty = ", ".join(table.nothing for table in tables if not table.rows)
     return [
-        _show_state(request, work, live),
-        _show_figures(request, work, live),
+        _show_state(request, work, seats),
+        _show_figures(request, work, seats),
         show_tables(request, (table for table in tables if table.rows)),
         _show_notices(work, request.zone),
         show_nothing(f"Besides, {empty}.") if empty else None,
     ]
 
 
-def _show_state(request: PageRequest, work: CurrentWork, live: LiveState | None) -> h.Element:
+def _show_state(request: PageRequest, work: CurrentWork, seats: Sequence[SeatRow]) -> h.Element:
     """One line: whether the model answers, since when, and the seats; else whether the gateway runs."""
-    if live is None:
+    gateway = request.dependencies.gateway
+    mark, style = "●", "good"
+    if gateway is None:
         is_well = _is_running(work, request.now)
         parts = [f"The gateway {_describe_gateway(work, request.now)}", "seats: only on its own page"]
     else:
-        is_well = live.is_up or live.endpoint_since is None
-        parts = [_describe_endpoint(live, request.now), f"{live.in_use} of {live.seat_count} seats in use"]
+        watch = gateway.endpoint_watch
+        is_well = watch.is_up or watch.since is None
+        mark = "○" if watch.since is None else mark
+        count = sum(not seat.is_waiting for seat in seats)
+        in_use = sum(not seat.is_waiting and seat.since is not None for seat in seats)
+        parts = [_describe_endpoint(watch, request.now), f"{in_use} of {count} seats in use"]
+    if not is_well:
+        mark, style = FAULT_MARK, "bad"
     if not work.failed:
         parts.append("no turn failed in 24 hours")
-    is_asked = live is not None and live.endpoint_since is None
-    mark, style = ("○" if is_asked else "●", "good") if is_well else (FAULT_MARK, "bad")
     return h.p(f".state.{style}")[f"{mark} {' · '.join(parts)}"]
 
 
-def _show_figures(request: PageRequest, work: CurrentWork, live: LiveState | None) -> h.Node:
+def _show_figures(request: PageRequest, work: CurrentWork, seats: Sequence[SeatRow]) -> h.Node:
     """What wants to be looked at, of what there is any; each leads to its rows."""
     failures = build_url(TURNS_PATH, {"period": "24h", "ending": ANY_FAILURE})
     oldest = min((lane.since for lane in work.waiting), default=request.now)
     expires_at = min((approval.expires_at for approval in work.approvals), default=request.now)
-    waiting = [] if live is None else [seat.since for seat in live.seats if seat.place.startswith("waits")]
-    longest = request.now - min((since for since in waiting if since is not None), default=request.now)
+    waiting = [seat.since for seat in seats if seat.is_waiting and seat.since is not None]
+    longest = request.now - min(waiting, default=request.now)
     figures = (
         ("Calls waiting for a seat", len(waiting), f"the longest {format_duration(longest)}", "#seats"),
         (
@@ -207,11 +178,12 @@ def _show_figures(request: PageRequest, work: CurrentWork, live: LiveState | Non
     return bool(shown) and h.dl(".figures.urgent")[shown]
 
 
-def _describe_endpoint(live: LiveState, now: float) -> str:
-    if live.endpoint_since is None:
-        return f"{cut(live.endpoint)} is being asked whether it answers"
-    state = "answers" if live.is_up else "does not answer"
-    return f"{cut(live.endpoint)} {state}, for {format_duration(now - live.endpoint_since)}"
+def _describe_endpoint(watch: EndpointWatch, now: float) -> str:
+    endpoint = cut(watch.server or watch.url)
+    if watch.since is None:
+        return f"{endpoint} is being asked whether it answers"
+    state = "answers" if watch.is_up else "does not answer"
+    return f"{endpoint} {state}, for {format_duration(now - watch.since)}"
 
 
 def _is_running(work: CurrentWork, now: float) -> bool:
@@ -226,7 +198,7 @@ def _describe_gateway(work: CurrentWork, now: float) -> str:
     return f"stopped {format_duration(now - work.seen_at)} ago"
 
 
-def _build_seats(request: PageRequest, live: LiveState, names: Mapping[int, str]) -> DataTable:
+def _build_seats(request: PageRequest, seats: Sequence[SeatRow], names: Mapping[int, str]) -> DataTable:
     columns = (
         TableColumn("endpoint", "Endpoint"),
         TableColumn("place", "Place"),
@@ -242,7 +214,7 @@ def _build_seats(request: PageRequest, live: LiveState, names: Mapping[int, str]
             Cell(seat.purpose),
             _duration_cell(seat.since, request.now),
         )
-        for seat in live.seats
+        for seat in seats
     )
     return DataTable("seats", "Seats", columns, rows)
 

@@ -1,12 +1,19 @@
 """Seats over time: who had one and who waited, for up to six hours."""
 
-from datetime import datetime, timedelta
-from datetime import time as clock_time
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import htpy as h
 
-from bot.admin.components import build_url, show_figure, show_figures, show_nothing, show_time
+from bot.admin.components import (
+    build_url,
+    change_query,
+    show_choice,
+    show_figure,
+    show_figures,
+    show_nothing,
+    show_time,
+)
 from bot.admin.data_table import Cell, DataTable, NumberColumn, TableColumn
 from bot.admin.page_request import PageRequest, Screen, ScreenPage
 from bot.admin.seat_chart import assign_lanes, count_waiting, show_seats
@@ -16,7 +23,6 @@ from bot.db.people.page_sessions import ADMIN_PATH
 from bot.db.usage.counter_readings import sum_server_counters
 from bot.db.usage.seat_calls import MAX_CALLS, TimedCall, list_seat_calls
 from bot.db.usage.usage_sums import Scope, ServerSums
-from bot.errors import QuestionRefused
 from bot.usage.figures import EMPTY_CELL, format_steps
 from bot.usage.query_args import parse_choice, parse_time
 from bot.usage.report import format_local
@@ -64,7 +70,9 @@ async def show_screen(request: PageRequest) -> ScreenPage:
 def _show_chart(request: PageRequest, calls: list[TimedCall], *, since: float, until: float) -> h.Node:
     """A lane for each seat that there is now, or was used."""
     if not calls:
-        return show_nothing("No call had a seat, or waited for one, in this time.")
+        longer = change_query(request, length="6h")
+        nothing = "No call had a seat, or waited for one, in this time."
+        return h.p(".nothing")[nothing, " ", h.a(href=longer)["Six hours"]]
     gateway = request.dependencies.gateway
     seat_count = 0 if gateway is None else sum(seats.count for seats in gateway.seats.values())
     chart = show_seats(calls, seat_count, since=since, until=until, zone=request.zone)
@@ -78,41 +86,35 @@ def parse_span(request: PageRequest) -> tuple[float, float, str]:
     seconds = LENGTHS[length]
     until = request.now
     if at := request.query.get("at"):
-        until = _parse_moment(at, request.zone, request.now) + seconds / 2
+        until = parse_time("The moment", at, request.now, request.zone) + seconds / 2
     return until - seconds, until, length
 
 
-def _parse_moment(text: str, zone: ZoneInfo, now: float) -> float:
-    """A time of day is the last one that has come."""
-    try:
-        clock = clock_time.fromisoformat(text if ":" in text else "none")
-    except ValueError:
-        return parse_time("The moment", text, now, zone)
-    today = datetime.combine(datetime.fromtimestamp(now, zone).date(), clock, zone)
-    if today.timestamp() > now:
-        today -= timedelta(days=1)
-    if today.timestamp() < 0:
-        raise QuestionRefused("The moment must be a time since 1970.")
-    return today.timestamp()
-
-
 def _show_form(request: PageRequest, until: float, length: str) -> h.Element:
+    """Links to other times and lengths, and a field for a moment."""
     seconds = LENGTHS[length]
-    options = [h.option(value=name, selected=name == length)[_name_length(name)] for name in LENGTHS]
+    middle = _format_moment(until - seconds / 2, request.zone)
     middles = {"Earlier": until - 1.5 * seconds, "Later": until + 0.5 * seconds}
-    links = [
+    times = [
         h.a(href=build_url(request.path, {"at": _format_moment(moment, request.zone), "length": length}))[
             text
         ]
         for text, moment in middles.items()
         if moment - seconds / 2 < request.now
     ]
-    at = _format_moment(until - seconds / 2, request.zone) if request.query.get("at") else ""
-    return h.form(".filters", method="get", action=request.path)[
-        h.label["Around", h.input(type="datetime-local", step="1", name="at", value=at)],
-        h.label["Length", h.select(name="length")[options]],
-        h.button["Show"],
-        links,
+    at = {"at": middle} if request.query.get("at") else {}
+    lengths = (
+        (_name_length(name), build_url(request.path, {**at, "length": name}), name == length)
+        for name in LENGTHS
+    )
+    return h.div(".choices")[
+        show_choice("Length", lengths),
+        h.form(".filters", method="get", action=request.path)[
+            h.input(type="hidden", name="length", value=length),
+            h.label["Around", h.input(type="datetime-local", step="1", name="at", value=at.get("at", ""))],
+            h.button["Show"],
+            times,
+        ],
     ]
 
 

@@ -8,18 +8,17 @@ from zoneinfo import ZoneInfo
 import htpy as h
 
 from bot.admin.column_chart import Column, draw_columns
-from bot.admin.components import change_query, format_duration, show_nothing, show_section
-from bot.admin.data_table import Cell
+from bot.admin.components import change_query, format_duration, show_choice, show_nothing, show_section
 from bot.admin.filter_form import show_filter_form
 from bot.admin.filters import Filters, parse_filters
 from bot.admin.page_request import Fragment, PageRequest, Screen, ScreenPage
 from bot.admin.svg_chart import FAULT_MARK, BarKind, show_legend, show_swatch
-from bot.admin.table_view import show_table, show_tables
+from bot.admin.table_view import format_cell, show_table, show_tables
 from bot.admin.usage_figures import (
     SHOWN_INTERVALS,
     build_figure_table,
     list_figures,
-    show_canvases,
+    list_sums,
     show_lead_figures,
     show_other_figures,
 )
@@ -204,8 +203,8 @@ def _build_turn_column(label: str, group: ReportGroup) -> Column:
 
 
 def _build_canvas_column(label: str, group: ReportGroup) -> Column:
-    canvases = Cell(0) if group.calls is None else show_canvases(group.calls)
-    title = f"{group.label}: canvases: {canvases.text or canvases.value}"
+    canvases = list_sums(group)["canvases"]
+    title = f"{group.label}: canvases: {format_cell(canvases)}"
     if canvases.value is None:
         return Column(label, title, (), "?")
     mark = "≥" if str(canvases.text).startswith("≥") else ""
@@ -213,17 +212,10 @@ def _build_canvas_column(label: str, group: ReportGroup) -> Column:
 
 
 def _show_tabs(request: PageRequest, current: Grouping) -> h.Element:
-    links = (
-        h.li[
-            h.a(
-                href=change_query(request, by=name, sort=None),
-                aria_current="true" if name == current else None,
-                tabindex="-1" if name == current else None,
-            )[title]
-        ]
-        for name, title in TABLES.items()
+    choices = (
+        (title, change_query(request, by=name, sort=None), name == current) for name, title in TABLES.items()
     )
-    return h.nav(".periods", aria_label="Tables")[h.ul[links]]
+    return show_choice("Tables", choices)
 
 
 SCREEN = Screen("usage", "Usage", 2, {"": show_usage, "/table": show_group_table})
