@@ -127,7 +127,7 @@ async def test_every_figure_is_the_reports_and_that_of_the_raw_rows(database: Da
             "/readings?only=x",
             "/readings?before=x",
             "?period=9y",
-            "?export=csv",
+            "?export=csv&table=x",
         ):
             assert 'role="alert"' in await page.get_text(f"/admin/audit{path}", 400)
 

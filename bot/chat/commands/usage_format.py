@@ -87,7 +87,7 @@ _INTERVAL_LABELS = {
 def format_summary(
     translate: Translator, last: NewestTurn | None, today: SpendingSums, month: SpendingSums
 ) -> str:
-    """Format at most five lines, each under 36 characters; `month` is the last 30 days."""
+    """Format at most six lines, each under 36 characters; `month` is the last 30 days."""
     if last is None and not month.turns:
         return translate("Nothing yet. Ask me something.")
     lines = [] if last is None else _format_last_turn(translate, last)
@@ -96,6 +96,7 @@ def format_summary(
     unknown = (translate(UNKNOWN), translate("canvases unknown"))
     if any(word in line for word in unknown for line in lines):
         lines.append(translate("Unknown: the server sent no count"))
+    lines.append(translate("Canvas: up to 256 tokens at once"))
     return "\n".join(lines)
 
 
@@ -103,10 +104,11 @@ def _format_last_turn(translate: Translator, last: NewestTurn) -> list[str]:
     """Format one line or two; of a turn that was stopped before anything was counted nothing is unknown."""
     if not last.was_stopped:
         return [
-            _format_sums(translate, translate("Last"), last.spending),
+            _format_sums(translate, translate("Answer"), last.spending),
             _format_tokens(translate, last.spending),
         ]
-    line = translate("Last: stopped, {time}", time=format_duration(translate, last.spending.seconds))
+    time = format_duration(translate, last.spending.seconds)
+    line = translate("Last answer: stopped after {time}", time=time)
     if last.spending.output_tokens is None:
         return [line]
     return [line, _format_tokens(translate, last.spending)]
@@ -244,7 +246,7 @@ def _format_sums(translate: Translator, label: str, sums: SpendingSums) -> str:
     else:
         number = sums.canvases or 0
         canvases = translate.plural("{shown} canvas est.", "{shown} canvases est.", number, shown=count)
-    return f"{label}: {canvases}, {format_duration(translate, sums.seconds)}"
+    return f"{label}: {format_duration(translate, sums.seconds)}, {canvases}"
 
 
 def _format_tokens(translate: Translator, sums: SpendingSums) -> str:

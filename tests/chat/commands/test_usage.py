@@ -95,8 +95,8 @@ async def test_everybody_is_ranked_for_admins(harness: UpdateHarness):
     (sent,) = await harness.send_text("/usage all", person=ADMIN)
     assert sent.text.splitlines() == [
         "Everybody:",
-        "Today: 6 canvases est., 4s",
-        "30 d: 6 canvases est., 4s",
+        "Today: 4s, 6 canvases est.",
+        "30 d: 4s, 6 canvases est.",
         "People, canvases in 30 d:",
         "1. Bob: 4, 2s",
         "2. Anna: 2, 2s",
@@ -147,7 +147,8 @@ async def test_a_chart_is_sent_as_figures_and_then_as_a_picture(harness: UpdateH
     await store_call(harness, await harness.store_answered_turn("hi"))
     sent, photo = await harness.send_text("/usage chart")
     assert sent.text.splitlines()[3:] == [
-        "30 d: 2 canvases est., 2s",
+        "30 d: 2s, 2 canvases est.",
+        "Canvas: up to 256 tokens at once",
         "Thinking, 30 d: 1 of 1 turns",
         "    2 of 2 canvases est.",
         "    2s of 2s",
