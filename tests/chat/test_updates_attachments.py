@@ -8,6 +8,7 @@ from sqlalchemy import update as update_rows
 from bot.db.engine import Database
 from bot.db.queues import inbox
 from bot.db.tables import inbox as inbox_table
+from bot.telegram.incoming.attachment_loader import NO_FRAME
 from tests.support import attachment_files
 from tests.support.update_harness import ADMIN, ANNA, UpdateHarness
 
@@ -36,12 +37,12 @@ async def test_an_album_of_videos_is_answered_once(harness: UpdateHarness):
         await harness.store_updates(harness.build_message(video=VIDEO, media_group_id="m1"))
     harness.now += 1.1
     (sent,) = await harness.handle_claimed()
-    assert sent.text == "I couldn't use 3 of your videos: videos can't be watched here."
+    assert sent.text == f"I couldn't use 3 of your videos: {NO_FRAME}."
     assert {row.state for row in await harness.load_items()} == {"done"}
 
 
 @pytest.mark.parametrize("kind", ["video", "animation"])
-async def test_the_caption_of_a_video_is_answered_and_that_nobody_watched_it_is_said(
+async def test_the_caption_of_a_video_is_answered_and_that_no_frame_of_it_came_is_said(
     harness: UpdateHarness, kind: str
 ):
     message: dict[str, Any] = {kind: VIDEO | {"file_size": 2 << 30}, "caption": "Is it safe?"}
@@ -51,10 +52,9 @@ async def test_the_caption_of_a_video_is_answered_and_that_nobody_watched_it_is_
     noun = "GIF" if kind == "animation" else "video"
     (text,) = request.texts
     assert text == (
-        f"[data: {noun}, 34 s]\n({noun} not shown to you: videos can't be watched here)\n"
-        "[end of data]\nIs it safe?"
+        f"[data: {noun}, 34 s]\n({noun} not shown to you: {NO_FRAME})\n[end of data]\nIs it safe?"
     )
-    assert request.preface == f"(I couldn't use your {noun}: videos can't be watched here.)\n\n"
+    assert request.preface == f"(I couldn't use your {noun}: {NO_FRAME}.)\n\n"
 
 
 def build_photo(file: str = "p") -> list[dict[str, Any]]:

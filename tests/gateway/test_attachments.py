@@ -96,6 +96,33 @@ async def test_an_album_is_one_message_in_its_order_however_it_comes(tmp_path: P
     assert message_text(message) == "Which is best?"
 
 
+async def test_a_video_is_one_frame_and_no_more_of_it_is_fetched(tmp_path: Path):
+    frame = attachment_files.make_image(320, 240)
+    reason = "I can look at one frame only, and Telegram sent none that I can open"
+    async with running_gateway(tmp_path, SimulatedEndpoint(brain=reply_with("A cat."))) as gateway:
+        ann = gateway.ann
+        ann.send_video("Is it safe?", size=2 << 30, thumbnail=frame)
+        assert (await gateway.wait_for_texts())[-1] == (
+            "(I saw only one frame of your video video.mp4.)\n\nA cat."
+        )
+        [message] = last_user_messages(gateway)
+        assert attachment_files.open_image(message_images(message)[0]).size == (320, 240)
+        assert message_text(message) == (
+            "[data: video video.mp4, 34 s]\n(the picture is one frame of it; you cannot see the rest)\n"
+            "[end of data]\nIs it safe?"
+        )
+        ann.send_animation(thumbnail=frame)
+        assert "one frame of your GIF" in (await gateway.wait_for_texts(2))[-1]
+        assert len(gateway.api.calls_of("getFile")) == 2
+        ann.send_video(size=2 << 30, thumbnail=b"no picture")
+        refusal = (await gateway.wait_for_texts(3))[-1]
+        ann.send_video("Is it safe?", size=2 << 30)
+        answer = (await gateway.wait_for_texts(4))[-1]
+        assert len(gateway.api.calls_of("getFile")) == 3
+    assert refusal == f"I couldn't use your video video.mp4: {reason}."
+    assert answer == f"(I couldn't use your video: {reason}.)\n\nA cat."
+
+
 async def test_more_pictures_than_a_turn_takes_are_left_out_and_that_is_said(tmp_path: Path):
     async with running_gateway(
         tmp_path, SimulatedEndpoint(brain=reply_with("Two.")), turn_images=2

@@ -76,14 +76,6 @@ async def test_what_is_no_text_enters_as_text(tmp_path: Path):
             share()
             await gateway.wait_for_texts(number)
             assert text in gateway.endpoint.requests[-1].prompt
-        gateway.ann.send_video("@@say:It is safe.@@", size=2 << 30, seconds=34)
-        answer = (await gateway.wait_for_texts(8))[-1]
-        gateway.ann.send_video(size=2 << 30)
-        refusal = (await gateway.wait_for_texts(9))[-1]
-        prompt = gateway.endpoint.requests[-1].prompt
-    assert answer == "(I couldn't use your video: videos can't be watched here.)\n\nIt is safe."
-    assert "[data: video video.mp4, 34 s]\n(video not shown to you: videos can't be watched here)" in prompt
-    assert refusal == "I couldn't use your video video.mp4: videos can't be watched here."
 
 
 async def test_ten_tools_and_the_system_text_stay_small(tmp_path: Path):

@@ -4,6 +4,7 @@ import mimetypes
 
 from bot.sim.telegram import shapes
 from bot.sim.telegram.accounts import Account, ChatThread, MessageReference, PersonMessage
+from bot.sim.telegram.params import Json
 
 
 class MediaAccount(Account):
@@ -72,19 +73,36 @@ class MediaAccount(Account):
         )
 
     def send_video(
-        self, caption: str = "", *, seconds: int = 34, size: int = 1 << 20, album: str = ""
+        self,
+        caption: str = "",
+        *,
+        seconds: int = 34,
+        size: int = 1 << 20,
+        album: str = "",
+        thumbnail: bytes | None = None,
     ) -> PersonMessage:
         """Send a video of `size` bytes; more than 20 MB of it cannot be fetched by a bot."""
         video = shapes.video_fields(self._store_file("video", b""), size, seconds, "video.mp4")
+        video |= self._thumbnail_fields(thumbnail)
         album_fields = {"media_group_id": album} if album else {}
         return self._post({"video": video, **shapes.caption_fields(caption), **album_fields}, None, None)
 
-    def send_animation(self, caption: str = "", *, seconds: int = 3) -> PersonMessage:
+    def send_animation(
+        self, caption: str = "", *, seconds: int = 3, thumbnail: bytes | None = None
+    ) -> PersonMessage:
         """Send a GIF; as everywhere in Telegram it is a video without sound, and a document too."""
         file = shapes.video_fields(self._store_file("animation", b""), 1 << 16, seconds, "funny.mp4")
+        file |= self._thumbnail_fields(thumbnail)
         document = {name: file[name] for name in file.keys() - {"width", "height", "duration"}}
         fields = {"animation": file, "document": document, **shapes.caption_fields(caption)}
         return self._post(fields, None, None)
+
+    def _thumbnail_fields(self, content: bytes | None) -> Json:
+        """One frame of a video, which Telegram makes of most."""
+        if content is None:
+            return {}
+        file = shapes.file_fields(self._store_file("photo", content), len(content))
+        return {"thumbnail": file | {"width": 320, "height": 240}}
 
     def send_location(self, latitude: float, longitude: float) -> PersonMessage:
         return self._post({"location": shapes.location_fields(latitude, longitude)}, None, None)

@@ -19,11 +19,12 @@ from bot.translations.translator import translatable
 from bot.usage.timers import TurnTimer
 
 SOUND_UNSUPPORTED = translatable("sound is not understood here; please write it as text")
-VIDEO_UNSUPPORTED = translatable("videos can't be watched here")
+NO_FRAME = translatable("I can look at one frame only, and Telegram sent none that I can open")
 TOO_MANY_IMAGES = translatable("I can't look at that many in one go; please send them one after another")
 IMAGES_UNSUPPORTED = translatable("pictures are not looked at here")
 NO_SPACE = translatable("I keep as many files of you as I can; /new makes room for more")
 
+_SEEN_KINDS = frozenset({"picture", "video"})
 _EXTENSIONS = {
     "audio/ogg": "ogg",
     "video/mp4": "mp4",
@@ -57,7 +58,7 @@ class AttachmentLoader:
             if message.media is None:
                 marked.append(message)
                 continue
-            image_count += message.media.kind == "picture"
+            image_count += message.media.kind in _SEEN_KINDS and message.media.file_id != ""
             reason = self._find_rejection_reason(message.media, image_count)
             if reason:
                 message = replace(message, unusable_reason=reason)
@@ -65,14 +66,14 @@ class AttachmentLoader:
         return marked
 
     def _find_rejection_reason(self, media: MediaItem, image_count: int) -> str:
-        if media.kind == "video":
-            return VIDEO_UNSUPPORTED
         if media.size_bytes > MAX_BYTES:
             return FILE_TOO_LARGE
         if media.kind == "sound" and self.transcriber is None:
             return SOUND_UNSUPPORTED
-        if media.kind == "picture" and image_count > self.max_images:
+        if media.kind in _SEEN_KINDS and image_count > self.max_images:
             return self._too_many_reason
+        if not media.file_id:
+            return NO_FRAME
         return ""
 
     @property
@@ -106,6 +107,8 @@ class AttachmentLoader:
         match media.kind:
             case "picture":
                 return await self.reader.read_image(body, media.name)
+            case "video":
+                return await self._read_frame(body, media.name)
             case "file":
                 return await self.reader.read_file(body, media.name)
         assert self.transcriber is not None
@@ -114,6 +117,12 @@ class AttachmentLoader:
         with turn_timer.measure_parallel("tools"):
             text = await self.transcriber.transcribe(body, name, media_type)
         return Attachment("sound", media.name, media_type, text=text)
+
+    async def _read_frame(self, body: bytes, name: str) -> Attachment:
+        try:
+            return await self.reader.read_image(body, name)
+        except AttachmentUnusable as unusable:
+            raise AttachmentUnusable(NO_FRAME) from unusable
 
     def _drop_excess_images(self, messages: Sequence[IncomingMessage]) -> list[IncomingMessage]:
         """Leave out pictures beyond the limit: files may have turned out to be pictures, too."""

@@ -23,7 +23,7 @@ _MEDIA_TYPE = re.compile(r"[a-z0-9.+-]{1,60}/[a-z0-9.+-]{1,60}")
 
 @dataclass(frozen=True, slots=True)
 class MediaItem:
-    """A file that Telegram keeps as `file_id`.
+    """A file that Telegram keeps as `file_id`; of a video that is its thumbnail, or "" where there is none.
 
     `noun`: what people call it, such as "photo".
     `name`: the file's name, or "".
@@ -54,10 +54,10 @@ def extract_media(message: dict[str, Any]) -> MediaItem | None:
     for key, noun in _VIDEO_NOUNS.items():
         # A GIF that is still a picture is read as the document that comes with it.
         if key in message and _read_media_type(message[key]) not in _IMAGE_TYPES:
-            return _parse_recording("video", noun, message[key], _MP4)
+            return _parse_video(noun, message[key])
     for key, noun in _SOUND_NOUNS.items():
         if key in message:
-            sound = _parse_recording("sound", noun, message[key], _MP4 if key == "video_note" else _OGG)
+            sound = _parse_recording(noun, message[key], _MP4 if key == "video_note" else _OGG)
             return replace(sound, is_own_voice=key != "audio") if sound else None
     return _parse_document(message.get("document"))
 
@@ -89,13 +89,24 @@ def _parse_document(raw: object) -> MediaItem | None:
     return MediaItem("file", "file", *fields)
 
 
-def _parse_recording(
-    kind: Literal["sound", "video"], noun: str, raw: object, default_type: str
-) -> MediaItem | None:
+def _parse_video(noun: str, raw: object) -> MediaItem | None:
+    recording = _parse_recording(noun, raw, _MP4)
+    if recording is None or not isinstance(raw, dict):
+        return None
+    thumbnail = raw.get("thumbnail")
+    return replace(
+        recording,
+        kind="video",
+        file_id=_read_text(thumbnail, "file_id"),
+        size_bytes=_read_number(thumbnail, "file_size") if isinstance(thumbnail, dict) else 0,
+    )
+
+
+def _parse_recording(noun: str, raw: object, default_type: str) -> MediaItem | None:
     if not isinstance(raw, dict) or not _read_text(raw, "file_id"):
         return None
     return MediaItem(
-        kind,
+        "sound",
         noun,
         _read_text(raw, "file_id"),
         clean_name(_read_text(raw, "file_name")),

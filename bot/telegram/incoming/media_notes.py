@@ -57,6 +57,14 @@ def describe_partial(media_texts: Sequence[MediaText], translate: Translator) ->
     )
 
 
+def describe_frames(videos: Sequence[MediaItem], translate: Translator) -> str:
+    """Say that of these no more than one frame was seen; "" if there are none."""
+    if not videos:
+        return ""
+    files = list_media(videos, translate, with_names=True, as_code=True)
+    return translate("I saw only one frame of {files}.", files=files)
+
+
 def list_media(
     items: Sequence[MediaItem], translate: Translator, *, with_names: bool, as_code: bool = False
 ) -> str:

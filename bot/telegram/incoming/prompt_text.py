@@ -98,7 +98,7 @@ def _describe_quoted_media(replied: dict[str, Any]) -> str:
     if kind is None:
         return ""
     media = extract_media(replied)
-    if media is not None and media.kind != "video":
+    if media is not None and media.file_id:
         return f"({kind}, which you see only where they stand in this conversation)"
     return f"({kind}, which you cannot see)"
 

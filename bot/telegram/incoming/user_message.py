@@ -15,12 +15,14 @@ from bot.agent.prompt import build_data_block
 from bot.attachments.excerpts import ExtractedDocument, excerpt_text
 from bot.domain import Attachment
 from bot.telegram.incoming.attachments import MediaItem
-from bot.telegram.incoming.media_notes import MediaText, describe_partial, list_media
+from bot.telegram.incoming.media_notes import MediaText, describe_frames, describe_partial, list_media
 from bot.telegram.incoming.prompt_text import extract_text, format_message
 from bot.telegram.incoming.shared_items import describe_shared_item
 from bot.translations.translator import ENGLISH, Translator
 
 NOT_FETCHED = "it was not fetched, for the turn was stopped"
+
+_FRAME_SHOWN = "(the picture is one frame of it; you cannot see the rest)"
 
 RawMessage = dict[str, Any]
 MediaContent = Attachment | ExtractedDocument
@@ -90,6 +92,9 @@ def compose_user_messages(
     notes = (
         describe_unusable(messages, translate, with_names=False),
         describe_partial(media_texts, translate),
+        describe_frames(
+            [message.media for message in messages if message.media and _is_frame(message)], translate
+        ),
     )
     told = " ".join(note for note in notes if note)
     preface = f"({told})\n\n" if told else ""
@@ -141,6 +146,10 @@ def _has_text_content(message: IncomingMessage) -> bool:
     return message.content is not None and _to_attachment(message.content).text is not None
 
 
+def _is_frame(message: IncomingMessage) -> bool:
+    return message.media is not None and message.media.kind == "video" and message.content is not None
+
+
 def _to_attachment(content: MediaContent) -> Attachment:
     if isinstance(content, ExtractedDocument):
         return content.stored_attachment
@@ -153,10 +162,11 @@ def _format_message(message: IncomingMessage, max_text_bytes: int) -> _Formatted
     content = message.content
     if media is None:
         return _FormattedMessage(format_message(message.raw))
-    if content is None:
+    if content is None or _is_frame(message):
         reason = message.unusable_reason or NOT_FETCHED
         label = f"{media.label}{_format_duration(media)}"
-        block = build_data_block(label, f"({media.noun} not shown to you: {reason})")
+        shown = _FRAME_SHOWN if content else f"({media.noun} not shown to you: {reason})"
+        block = build_data_block(label, shown)
         return _FormattedMessage(format_message(message.raw, media_block=block))
     if isinstance(content, ExtractedDocument):
         excerpt = content.build_excerpt(max_text_bytes)
