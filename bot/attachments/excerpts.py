@@ -6,6 +6,7 @@ from typing import Literal
 
 from bot.domain import Attachment
 
+_SHOWN = "(you see it as a picture)"
 _MAX_TRIMMED_CHARS = 200  # given up at most so that an excerpt ends where a line or a word does
 
 
@@ -58,6 +59,8 @@ class ExtractedDocument:
     is_encoding_known: False if some letters may be wrong.
     page_noun: what its pages are called, such as slide.
     is_cut: one of its pages is not read to its end.
+    drawn_pages: numbers of the pages that have to be looked at, since they hold no text.
+    pictures: of the first of these.
     """
 
     name: str
@@ -68,6 +71,13 @@ class ExtractedDocument:
     is_encoding_known: bool = True
     page_noun: PageNoun = "page"
     is_cut: bool = False
+    drawn_pages: tuple[int, ...] = ()
+    pictures: tuple[Attachment, ...] = ()
+
+    @property
+    def is_scanned(self) -> bool:
+        """Whether none of its pages holds a text."""
+        return not any(self.texts)
 
     @property
     def stored_attachment(self) -> Attachment:
@@ -89,7 +99,12 @@ class ExtractedDocument:
         if self.page_count is None:
             yield from self.texts
             return
+        shown_pages = self.drawn_pages[: len(self.pictures)]
         for number, text in enumerate(self.texts, start=1):
+            if number in shown_pages:
+                text = f"{_SHOWN}\n{text}".rstrip()
+            elif self.is_scanned and number in self.drawn_pages:
+                return  # what follows has not been looked at
             yield f"({self.page_noun} {number})\n{text}"
 
     def _excerpt_text(self, max_bytes: int) -> Excerpt:
@@ -102,7 +117,11 @@ class ExtractedDocument:
         pages = list(self._mark_pages())
         shown_count = _count_fitting(pages, max_bytes)
         text = "\n\n".join(pages[:shown_count])
-        textless_pages = sum(not page_text.strip() for page_text in self.texts[:shown_count])
+        shown_pages = self.drawn_pages[: len(self.pictures)]
+        textless_pages = sum(
+            not page_text.strip() and number not in shown_pages
+            for number, page_text in enumerate(self.texts[:shown_count], start=1)
+        )
         if shown_count == page_count and self.is_cut:
             extent = ExcerptExtent(page_count, page_count, self.page_noun, is_cut=True)
             return Excerpt(text, extent, is_whole=False, textless_pages=textless_pages)

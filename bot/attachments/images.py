@@ -43,7 +43,7 @@ def shrink_image(body: bytes) -> dict[str, Any]:
     image.draft("RGB", size)
     eight_bit = _to_eight_bit(image)
     eight_bit.thumbnail(size, Image.Resampling.LANCZOS)
-    return _encode_image(ImageOps.exif_transpose(eight_bit))
+    return encode_image(ImageOps.exif_transpose(eight_bit))
 
 
 def _open_image(body: bytes) -> "Image":
@@ -74,7 +74,8 @@ def _to_eight_bit(image: "Image") -> "Image":
     return image.convert(mode)
 
 
-def _encode_image(image: "Image") -> dict[str, Any]:
+def encode_image(image: "Image") -> dict[str, Any]:
+    """The picture as `media_type` and `data` (base64), without metadata."""
     image.info.clear()  # a comment or a colour profile would be written again
     image_format = "PNG" if image.mode == "RGBA" else "JPEG"
     buffer = io.BytesIO()

@@ -1,18 +1,21 @@
 """Opens files of users in killable processes: pictures are shrunk, documents of all kinds become text.
 
+Pages of a PDF that hold no text become pictures.
+
 The content decides what a file is; its name and the type Telegram gives are ignored.
 """
 
 import asyncio
 import base64
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bot.attachments.excerpts import ExtractedDocument
-from bot.attachments.images import shrink_image
+from bot.attachments.images import MAX_AREA, shrink_image
 from bot.attachments.office_extraction import extract_office_text
-from bot.attachments.text_extraction import extract_html_text, extract_pdf_text, extract_plain_text
+from bot.attachments.pdf_extraction import extract_pdf_text, render_pdf_pages
+from bot.attachments.text_extraction import extract_html_text, extract_plain_text
 from bot.domain import Attachment
 from bot.errors import AttachmentUnusable
 from bot.translations.translator import translatable
@@ -24,6 +27,7 @@ MAX_PAGES = 500
 MAX_CHARACTERS = 1_000_000  # of one document
 MAX_MEMORY_BYTES = 768 * 1024 * 1024  # of one process
 _MAX_RESULT_BYTES = 12 * MAX_CHARACTERS + 64 * 1024  # JSON takes up to twelve bytes for a character
+_MAX_PICTURE_BYTES = 4 * 1024 * 1024  # of a page, as text
 
 _IMAGE_SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a")
 _PDF_HEADER_BYTES = 1024  # some programs write something before a PDF
@@ -39,9 +43,7 @@ TOO_HEAVY = translatable("opening it takes too much time or memory")
 LOCKED = translatable("it is locked with a password")
 NOT_AN_IMAGE = translatable("it is no picture that can be opened here; JPEG, PNG, WebP and GIF work")
 TOO_LARGE = translatable("it has too many points to be opened")
-NO_TEXT = translatable(
-    "there is no text in it that can be read; if its pages are scanned, photos of them work"
-)
+NO_TEXT = translatable("there is nothing in it that I can read")
 OLD_OFFICE = translatable("it is in a format from before 2007; saved as docx, xlsx, pptx or PDF it works")
 OTHER_KIND = translatable(
     "files of this kind cannot be read here; pictures, PDFs, docx, xlsx, pptx, web pages and text files work"
@@ -76,31 +78,67 @@ class AttachmentReader:
                 raise AttachmentUnusable(NOT_AN_IMAGE)
             case "large":
                 raise AttachmentUnusable(TOO_LARGE)
-        return Attachment("image", name, image["media_type"], data=base64.b64decode(image["data"]))
+        return _to_attachment(image, name)
 
-    async def read_file(self, body: bytes, name: str) -> Attachment | ExtractedDocument:
-        """A file of any kind: a picture as the model gets it, or the text of a document."""
+    async def read_file(
+        self, body: bytes, name: str, max_pictures: int = 0
+    ) -> Attachment | ExtractedDocument:
+        """A file of any kind: a picture as the model gets it, or the text of a document.
+
+        Of a PDF also pictures of up to so many pages without text.
+        """
         if not body:
             raise AttachmentUnusable(EMPTY)
         if body.startswith(_IMAGE_SIGNATURES) or (body.startswith(b"RIFF") and body[8:12] == b"WEBP"):
             return await self.read_image(body, name)
         if b"%PDF-" in body[:_PDF_HEADER_BYTES]:
-            return await self._read_pdf(body, name)
+            return await self._read_pdf(body, name, max_pictures)
         if body.startswith(_ZIP_SIGNATURE):
             return await self._read_office(body, name)
         if body.startswith(_OLE_SIGNATURE):
             raise AttachmentUnusable(LOCKED if _ENCRYPTED_ENTRY in body else OLD_OFFICE)
         return await self._read_text(body, name)
 
-    async def _read_pdf(self, body: bytes, name: str) -> ExtractedDocument:
+    async def _read_pdf(self, body: bytes, name: str, max_pictures: int) -> ExtractedDocument:
         document = await self._read_pages(extract_pdf_text, body)
         match document.get("refused"):
             case "locked":
                 raise AttachmentUnusable(LOCKED)
             case "empty":
                 raise AttachmentUnusable(NO_TEXT)
-        texts = tuple(document["texts"])
-        return ExtractedDocument(name, "application/pdf", texts, page_count=document["of"])
+        extracted = ExtractedDocument(
+            name,
+            "application/pdf",
+            tuple(document["texts"]),
+            page_count=document["of"],
+            drawn_pages=tuple(document["drawn"]),
+        )
+        try:
+            return replace(extracted, pictures=await self._render_pages(body, extracted, max_pictures))
+        except AttachmentUnusable:
+            if extracted.is_scanned:
+                raise
+            return extracted
+
+    async def _render_pages(
+        self, body: bytes, document: ExtractedDocument, max_pictures: int
+    ) -> tuple[Attachment, ...]:
+        numbers = document.drawn_pages[:max_pictures]
+        if not numbers:
+            if document.is_scanned:
+                raise AttachmentUnusable(NO_TEXT)
+            return ()
+        seconds = self._timeouts.image_seconds
+        rendered = await self._run_in_sandbox(
+            render_pdf_pages,
+            body,
+            seconds,
+            max_result_bytes=_MAX_PICTURE_BYTES * len(numbers),
+            numbers=numbers,
+            max_area=MAX_AREA,
+            within=seconds / 2,
+        )
+        return tuple(_to_attachment(image, document.name) for image in rendered["pictures"])
 
     async def _read_office(self, body: bytes, name: str) -> ExtractedDocument:
         document = await self._read_pages(extract_office_text, body)
@@ -149,13 +187,18 @@ class AttachmentReader:
         )
 
     async def _run_in_sandbox(
-        self, extract: Callable[..., Any], body: bytes, seconds: float, **arguments: Any
+        self,
+        extract: Callable[..., Any],
+        body: bytes,
+        seconds: float,
+        max_result_bytes: int = _MAX_RESULT_BYTES,
+        **arguments: Any,
     ) -> dict[str, Any]:
         limits = SandboxLimits(
             wall_seconds=seconds,
             cpu_seconds=max(1, int(seconds)),
             memory_bytes=self._memory_bytes,
-            max_result_bytes=_MAX_RESULT_BYTES,
+            max_result_bytes=max_result_bytes,
         )
         try:
             async with self._process_slots:
@@ -164,3 +207,7 @@ class AttachmentReader:
             is_damaged = str(error).startswith("it failed") and "MemoryError" not in str(error)
             raise AttachmentUnusable(DAMAGED if is_damaged else TOO_HEAVY) from error
         return result
+
+
+def _to_attachment(image: dict[str, Any], name: str) -> Attachment:
+    return Attachment("image", name, image["media_type"], data=base64.b64decode(image["data"]))

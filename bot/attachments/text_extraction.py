@@ -1,12 +1,7 @@
-"""Extracts the text of a PDF, a web page or a text file. Runs in a killable process, never in the gateway's.
-
-pypdf is imported only there; a file may be made so that reading it never ends.
-"""
+"""Extracts the text of a web page or a text file. Runs in a killable process, never in the gateway's."""
 
 import codecs
-import io
 import re
-import time
 from typing import Any
 
 from tools.net.readable import extract_all_text
@@ -22,39 +17,6 @@ _NON_TEXT_CHARS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _CHARSET = re.compile(rb"charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
 _CHARSET_BYTES = 4096  # of a web page, where it names its charset
 _CHARS_PER_STRAY = 500  # of a text, for each control character that is tolerated as a mistake
-
-
-def extract_pdf_text(body: bytes, pages: int, characters: int, within: float) -> dict[str, Any]:
-    """The `texts` of a PDF's first pages, and `of` how many.
-
-    At most `pages` and `characters` are read; no page is begun after `within` seconds. Or what is wrong with
-    it: `refused` is `locked`, or `empty` where no page has a text.
-    """
-    import pypdf
-
-    deadline = time.monotonic() + within
-    pdf = pypdf.PdfReader(io.BytesIO(body))
-    if pdf.is_encrypted and not pdf.decrypt(""):
-        return {"refused": "locked"}
-    texts: list[str] = []
-    for page in pdf.pages[:pages]:
-        texts.append(_extract_page_text(page)[:characters])
-        characters -= len(texts[-1])
-        if characters <= 0 or time.monotonic() > deadline:
-            break
-    if any(texts):
-        return {"texts": texts, "of": len(pdf.pages)}
-    return {"refused": "empty"}
-
-
-def _extract_page_text(page: Any) -> str:
-    """A page's text; empty if it cannot be read, since the other pages may be."""
-    try:
-        return clean_text(str(page.extract_text())).strip()
-    except MemoryError:
-        raise
-    except Exception:  # noqa: BLE001 - some page somewhere breaks any reader
-        return ""
 
 
 def extract_plain_text(body: bytes, characters: int) -> dict[str, Any]:

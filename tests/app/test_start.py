@@ -47,7 +47,7 @@ LATE_LIBRARIES = frozenset(
             "mammoth",
             "openpyxl",
             "pptx",
-            "pypdf",
+            "pypdfium2",
         ),
         *("openapi_pydantic", "yaml", "prometheus_client", "uvicorn", "starlette"),
         *("htpy", "bot.admin", "bot.app.admin_page", "bot.db.bounded_reader"),

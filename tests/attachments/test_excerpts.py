@@ -1,14 +1,26 @@
 """The part of a document that goes into a prompt: whole pages, or as much as fits, and what is left out."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.attachments.excerpts import ExtractedDocument, shorten_text
+from bot.attachments.excerpts import _SHOWN, ExtractedDocument, shorten_text
+from bot.domain import Attachment
 
 
 def make_paged_document(*texts: str, pages: int | None = None) -> ExtractedDocument:
     return ExtractedDocument("a.pdf", "application/pdf", texts, page_count=pages or len(texts))
+
+
+def make_scan(*, shown: int, pages: int) -> ExtractedDocument:
+    """A scanned document of which some pages are shown."""
+    return replace(
+        make_paged_document(*[""] * pages),
+        drawn_pages=tuple(range(1, pages + 1)),
+        pictures=(Attachment("image", "a.pdf", "image/jpeg", data=b"x"),) * shown,
+    )
 
 
 def make_text_document(
@@ -48,6 +60,13 @@ def make_text_document(
             "beginning of page 1 of 2",
             "(page 1)\none\n(the rest is left out)",
         ),
+        (make_scan(shown=1, pages=1), 100, "", f"(page 1)\n{_SHOWN}"),
+        (
+            make_scan(shown=2, pages=3),
+            100,
+            "pages 1-2 of 3",
+            f"(page 1)\n{_SHOWN}\n\n(page 2)\n{_SHOWN}\n(page 3 is left out)",
+        ),
         (make_text_document("one\ntwo"), 7, "", "one\ntwo"),
         (make_text_document("one\ntwo"), 6, "first 3 of 7 characters", "one\n(the rest is left out)"),
         (
@@ -75,6 +94,13 @@ def test_all_that_was_read_is_stored():
     )
     assert attachment.text == "(page 1)\none\n\n(page 2)\ntwo"
     assert make_text_document("x" * 9000).stored_attachment.text == "x" * 9000
+
+
+def test_of_a_mixed_document_the_pages_without_text_and_picture_are_counted():
+    mixed = replace(make_scan(shown=1, pages=4), texts=("", "two", "", ""), drawn_pages=(1, 3))
+    excerpt = mixed.build_excerpt(1000)
+    assert excerpt.text == f"(page 1)\n{_SHOWN}\n\n(page 2)\ntwo\n\n(page 3)\n\n\n(page 4)\n"
+    assert (excerpt.textless_pages, excerpt.is_whole, excerpt.part) == (2, True, "4 pages")
 
 
 @given(st.text(max_size=400), st.integers(0, 900))

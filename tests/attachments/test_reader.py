@@ -27,6 +27,7 @@ from tests.support.attachment_files import (
     make_image,
     make_locked_pdf,
     make_pdf,
+    make_scanned_pdf,
     make_slow_pdf,
     open_image,
 )
@@ -153,6 +154,22 @@ async def test_an_unreadable_file_is_refused_with_a_reason(body: bytes, reason: 
 async def test_a_file_that_should_be_a_picture_and_is_none_is_refused(body: bytes, reason: str):
     with pytest.raises(AttachmentUnusable, match=reason.split(";")[0]):
         await AttachmentReader().read_image(body)
+
+
+async def test_pages_without_text_are_looked_at_as_far_as_pictures_go():
+    reader = AttachmentReader()
+    scan = await reader.read_file(make_scanned_pdf(["", "", ""]), "a.pdf", 2)
+    assert isinstance(scan, ExtractedDocument)
+    assert (scan.is_scanned, scan.drawn_pages, len(scan.pictures)) == (True, (1, 2, 3), 2)
+    with pytest.raises(AttachmentUnusable, match=NO_TEXT):
+        await reader.read_file(make_scanned_pdf([""]), "a.pdf")
+
+
+async def test_the_text_stays_where_a_page_cannot_be_looked_at():
+    body = make_scanned_pdf(["", "a text"])
+    mixed = await AttachmentReader(ReadTimeouts(image_seconds=0.001)).read_file(body, "a.pdf", 2)
+    assert isinstance(mixed, ExtractedDocument)
+    assert (mixed.texts, mixed.pictures) == (("", "a text"), ())
 
 
 async def test_a_pdf_that_takes_too_long_is_refused_and_leaves_no_process():

@@ -57,27 +57,55 @@ def make_pdf(pages: Sequence[str]) -> bytes:
 
 
 def make_slow_pdf() -> bytes:
-    """A small PDF with one page that takes any reader many seconds."""
-    return make_pdf_of_streams([b"BT /F1 12 Tf " + b"(xxxx) Tj T* " * 300_000 + b"ET"])
+    """A small PDF with one page that takes any reader minutes: forms show forms, a hundred thousand times."""
+    return make_pdf_of_streams(
+        [b"/X Do"],
+        _form(b"/X Do " * 1000, b"/X 6 0 R"),
+        _form(b"/X Do " * 100, b"/X 7 0 R"),
+        _form(b"q Q " * 10_000),
+    )
 
 
-def make_pdf_of_streams(contents: Sequence[bytes]) -> bytes:
-    """A PDF with these content streams, one a page."""
+SCAN = b"q 612 0 0 792 0 0 cm /X Do Q "  # shows the shared picture all over a page
+
+
+def make_scanned_pdf(pages: Sequence[str], picture: bytes = b"") -> bytes:
+    """A PDF with these texts, one a page; a page without text is a picture: `picture`, or any photo."""
+    photo = make_image(850, 1100)
+    header = _picture_header(850, 1100, "DeviceRGB", "DCTDecode", len(photo))
+    contents = [_page_content(text) or SCAN for text in pages]
+    return make_pdf_of_streams(contents, picture or header + photo + b"\nendstream")
+
+
+def make_huge_pdf_picture(width: int, height: int) -> bytes:
+    """A grey picture for a PDF that is hundreds of times larger when it is unpacked."""
+    rows = _compress_repeated(bytes(width), height)
+    return _picture_header(width, height, "DeviceGray", "FlateDecode", len(rows)) + rows + b"\nendstream"
+
+
+def _picture_header(width: int, height: int, colours: str, encoding: str, length: int) -> bytes:
+    return (
+        f"<< /Type /XObject /Subtype /Image /Width {width} /Height {height} /ColorSpace /{colours}"
+        f" /BitsPerComponent 8 /Filter /{encoding} /Length {length} >>\nstream\n"
+    ).encode()
+
+
+def make_pdf_of_streams(contents: Sequence[bytes], *shared: bytes, catalog: str = "") -> bytes:
+    """A PDF with these content streams, one a page; the first of the `shared` objects is its `/X`."""
     count = len(contents)
     kids = " ".join(f"{3 + 2 * number} 0 R" for number in range(count))
     objects = [
-        b"<< /Type /Catalog /Pages 2 0 R >>",
+        f"<< /Type /Catalog /Pages 2 0 R {catalog} >>".encode(),
         f"<< /Type /Pages /Kids [{kids}] /Count {count} >>".encode(),
     ]
     for number, content in enumerate(contents):
-        font = f"/Resources << /Font << /F1 {3 + 2 * count} 0 R >> >>"
-        box = "/MediaBox [0 0 612 792]"
-        objects.append(
-            f"<< /Type /Page /Parent 2 0 R {box} {font} /Contents {4 + 2 * number} 0 R >>".encode()
-        )
+        font = f"/Font << /F1 {3 + 2 * count} 0 R >>"
+        picture = f"/XObject << /X {4 + 2 * count} 0 R >>" if shared else ""
+        box = f"/MediaBox [0 0 612 792] /Resources << {font} {picture} >>"
+        objects.append(f"<< /Type /Page /Parent 2 0 R {box} /Contents {4 + 2 * number} 0 R >>".encode())
         objects.append(_stream(content))
     objects.append(b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
-    return _assemble_pdf(objects)
+    return _assemble_pdf([*objects, *shared])
 
 
 def make_locked_pdf(pages: Sequence[str], password: str) -> bytes:
@@ -98,9 +126,16 @@ def _page_content(text: str) -> bytes:
     return f"BT /F1 12 Tf 14 TL 72 720 Td {lines} ET".encode("latin-1")
 
 
-def _stream(content: bytes) -> bytes:
+def _form(content: bytes, objects: bytes = b"") -> bytes:
+    """A form that shows `content`, in which it may show these objects."""
+    entries = b"/Type /XObject /Subtype /Form /BBox [0 0 612 792] /Resources << /XObject << %s >> >>"
+    return _stream(content, entries % objects)
+
+
+def _stream(content: bytes, entries: bytes = b"") -> bytes:
     compressed = zlib.compress(content)
-    return b"<< /Length %d /Filter /FlateDecode >>\nstream\n" % len(compressed) + compressed + b"\nendstream"
+    start = b"<< /Length %d /Filter /FlateDecode %s >>\nstream\n" % (len(compressed), entries)
+    return start + compressed + b"\nendstream"
 
 
 def _assemble_pdf(objects: Sequence[bytes]) -> bytes:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from bot.attachments.excerpts import ExtractedDocument
 from bot.attachments.reader import AttachmentReader
 from bot.attachments.transcription import Transcriber
 from bot.domain import Attachment
@@ -110,7 +111,7 @@ class AttachmentLoader:
             case "video":
                 return await self._read_frame(body, media.name)
             case "file":
-                return await self.reader.read_file(body, media.name)
+                return await self.reader.read_file(body, media.name, self.max_images)
         assert self.transcriber is not None
         media_type = media.media_type
         name = media.name or f"sound.{_EXTENSIONS.get(media_type, 'ogg')}"
@@ -127,14 +128,35 @@ class AttachmentLoader:
     def _drop_excess_images(self, messages: Sequence[IncomingMessage]) -> list[IncomingMessage]:
         """Leave out pictures beyond the limit: files may have turned out to be pictures, too."""
         limited = list[IncomingMessage]()
-        image_count = 0
+        images_left = self.max_images
         for message in messages:
-            is_image = isinstance(message.content, Attachment) and message.content.kind == "image"
-            image_count += is_image
-            if is_image and image_count > self.max_images:
-                message = replace(message, content=None, unusable_reason=self._too_many_reason)
-            limited.append(message)
+            content = _limit_pictures(message.content, images_left)
+            images_left -= _count_pictures(content)
+            if message.content is not None and content is None:
+                message = replace(message, unusable_reason=self._too_many_reason)
+            limited.append(replace(message, content=content))
         return limited
+
+
+def _limit_pictures(content: MediaContent | None, count: int) -> MediaContent | None:
+    """The content with so many pictures at most; None if nothing is left of it."""
+    match content:
+        case ExtractedDocument(pictures=pictures) if pictures:
+            if content.is_scanned and not count:
+                return None
+            return replace(content, pictures=pictures[:count])
+        case Attachment(kind="image") if not count:
+            return None
+    return content
+
+
+def _count_pictures(content: MediaContent | None) -> int:
+    match content:
+        case ExtractedDocument():
+            return len(content.pictures)
+        case Attachment(kind="image"):
+            return 1
+    return 0
 
 
 def refuse_files(messages: Sequence[IncomingMessage]) -> list[IncomingMessage]:

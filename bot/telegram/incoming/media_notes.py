@@ -31,27 +31,34 @@ _PAGE_RANGES: Mapping[PageNoun, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class MediaText:
-    """What of the text that came with a message is read, and what its pages are called."""
+    """What of the text that came with a message is read, and what its pages are called.
+
+    `is_scanned`: its pages are looked at.
+    """
 
     media: MediaItem
     excerpt: Excerpt
     page_noun: PageNoun = "page"
+    is_scanned: bool = False
 
 
 def describe_partial(media_texts: Sequence[MediaText], translate: Translator) -> str:
     """List what was read only in part, a sentence for each part of equal files."""
     by_part: dict[str, list[MediaItem]] = {}
+    by_seen_part: dict[str, list[MediaItem]] = {}
     by_textless_pages: dict[str, list[MediaItem]] = {}
     for text in media_texts:
         excerpt = text.excerpt
         if excerpt.extent is not None and not excerpt.is_whole:
-            by_part.setdefault(_describe_extent(translate, excerpt.extent), []).append(text.media)
+            parts = by_seen_part if text.is_scanned else by_part
+            parts.setdefault(_describe_extent(translate, excerpt.extent), []).append(text.media)
         if excerpt.textless_pages:
             pages = _count_pages(translate, excerpt.textless_pages, text.page_noun)
             by_textless_pages.setdefault(pages, []).append(text.media)
     return " ".join(
         (
             *_list_partial(translate, by_part),
+            *_list_seen(translate, by_seen_part),
             *_list_textless(translate, by_textless_pages),
         )
     )
@@ -85,6 +92,12 @@ def _list_partial(translate: Translator, files_by_part: Mapping[str, list[MediaI
     for part, items in files_by_part.items():
         files = list_media(items, translate, with_names=True, as_code=True)
         yield translate("I read {files} only in part: {part}.", part=part, files=files)
+
+
+def _list_seen(translate: Translator, files_by_part: Mapping[str, list[MediaItem]]) -> Iterator[str]:
+    for part, items in files_by_part.items():
+        files = list_media(items, translate, with_names=True, as_code=True)
+        yield translate("I looked at {files} only in part: {part}.", part=part, files=files)
 
 
 def _list_textless(translate: Translator, files_by_pages: Mapping[str, list[MediaItem]]) -> Iterator[str]:

@@ -85,7 +85,12 @@ def compose_user_messages(
         texts.append("\n".join(text for text in distinct if text))
         media_texts += [message.media_text for message in formatted if message.media_text is not None]
         attachments.append(
-            tuple(_to_attachment(message.content) for message in album if message.content is not None)
+            tuple(
+                attachment
+                for message in album
+                if message.content is not None
+                for attachment in _list_attachments(message.content)
+            )
         )
         sent_times.append(album[0].sent_at)
     # A name in the reasons might be read as Markdown.
@@ -143,17 +148,22 @@ def _get_album_key(numbered_message: tuple[int, IncomingMessage]) -> object:
 
 
 def _has_text_content(message: IncomingMessage) -> bool:
-    return message.content is not None and _to_attachment(message.content).text is not None
+    return message.content is not None and any(
+        attachment.text is not None for attachment in _list_attachments(message.content)
+    )
 
 
 def _is_frame(message: IncomingMessage) -> bool:
     return message.media is not None and message.media.kind == "video" and message.content is not None
 
 
-def _to_attachment(content: MediaContent) -> Attachment:
-    if isinstance(content, ExtractedDocument):
-        return content.stored_attachment
-    return content
+def _list_attachments(content: MediaContent) -> tuple[Attachment, ...]:
+    match content:
+        case Attachment():
+            return (content,)
+        case ExtractedDocument(is_scanned=True):
+            return content.pictures
+    return (content.stored_attachment, *content.pictures)
 
 
 def _format_message(message: IncomingMessage, max_text_bytes: int) -> _FormattedMessage:
@@ -172,7 +182,7 @@ def _format_message(message: IncomingMessage, max_text_bytes: int) -> _Formatted
         excerpt = content.build_excerpt(max_text_bytes)
         block = build_data_block(_join_label(media.label, excerpt.part), excerpt.text)
         text = format_message(message.raw, media_block=block)
-        return _FormattedMessage(text, MediaText(media, excerpt, content.page_noun))
+        return _FormattedMessage(text, MediaText(media, excerpt, content.page_noun, content.is_scanned))
     if content.text is None:
         return _FormattedMessage(format_message(message.raw))
     return _format_transcript(message.raw, media, content.text, max_text_bytes)
