@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from bot.agent.history import TOKENS_PER_IMAGE
 from bot.agent.tool_calls import CheckedCall
 from bot.domain import Message, Reply, ToolResult
 
@@ -25,6 +26,7 @@ class TurnLimits:
     may_think: whether thinking may be switched on.
     can_continue: whether an answer cut at its limit is continued, up to `max_canvases`.
     token_budget: estimated tokens that the steps may add to the prompt; None: no bound.
+    image_tokens: of a picture in the prompt.
     replayed_steps: steps whose replies are known already; for these it is not judged again what fitted the
         budget and what the endpoint could do.
     """
@@ -35,6 +37,7 @@ class TurnLimits:
     can_continue: bool = True
     max_canvases: int = 8
     token_budget: int | None = None
+    image_tokens: int = TOKENS_PER_IMAGE
     replayed_steps: int = 0
 
 

@@ -18,7 +18,7 @@ KEPT_TURNS = 6
 LONG_TURN_TOKENS = 500  # of a turn whose text was pasted, or whose answer is long, apart from tool results
 BYTES_PER_TOKEN = 4
 TOKENS_PER_MESSAGE = 5  # the template's own tokens around one message
-TOKENS_PER_IMAGE = 280  # the model's default
+TOKENS_PER_IMAGE = 280  # where the server tells no other number
 MAX_OLD_RESULT_CHARS = 300  # characters that stay of an old tool result
 # A count further off its estimate says more about that prompt's text than about the next prompt.
 MAX_TOKEN_RATIO = 4.0
@@ -45,10 +45,10 @@ class HistoryCut:
     first_full_turn: int = 0
 
 
-def estimate_tokens(messages: Iterable[Message]) -> int:
+def estimate_tokens(messages: Iterable[Message], image_tokens: int = TOKENS_PER_IMAGE) -> int:
     """Tokens these messages may take, rather too many than too few."""
     return sum(
-        TOKENS_PER_MESSAGE + _count_bytes(message) // BYTES_PER_TOKEN + TOKENS_PER_IMAGE * len(message.images)
+        TOKENS_PER_MESSAGE + _count_bytes(message) // BYTES_PER_TOKEN + image_tokens * len(message.images)
         for message in messages
     )
 

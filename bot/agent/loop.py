@@ -88,7 +88,7 @@ class _TurnState:
         self._limits = limits
         self._thinking = thinking
         self._may_think = limits.may_think
-        self._token_budget = TokenBudget(limits.token_budget)
+        self._token_budget = TokenBudget(limits.token_budget, limits.image_tokens)
         self._step = 0
         self._retry_reason: RetryReason | None = None
         self._partial_answer: PartialAnswer | None = None

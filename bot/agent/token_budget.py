@@ -28,10 +28,11 @@ _EARLIER_NOTE = re.compile(
 
 
 class TokenBudget:
-    """What is left of `tokens`; None: there is no bound."""
+    """What is left of `tokens`; None: there is no bound. `image_tokens`: of a picture."""
 
-    def __init__(self, tokens: int | None) -> None:
+    def __init__(self, tokens: int | None, image_tokens: int = TOKENS_PER_IMAGE) -> None:
         self._tokens_left = tokens
+        self._image_tokens = image_tokens
 
     @property
     def is_full(self) -> bool:
@@ -41,12 +42,12 @@ class TokenBudget:
 
     def can_fit(self, messages: Sequence[Message]) -> bool:
         """Whether these messages would fit as they are."""
-        return self._tokens_left is None or _estimate_with_reasoning(messages) <= self._tokens_left
+        return self._tokens_left is None or self._estimate(messages) <= self._tokens_left
 
     def spend(self, messages: Sequence[Message]) -> None:
         """Count messages that were added as they are."""
         if self._tokens_left is not None:
-            self._tokens_left -= _estimate_with_reasoning(messages)
+            self._tokens_left -= self._estimate(messages)
 
     def fit_results(self, results: Sequence[Message]) -> list[Message]:
         """These tool results in their order, the long ones shortened so that all fit; they are counted."""
@@ -55,17 +56,19 @@ class TokenBudget:
         fitted: dict[int, Message] = {}
         tokens_left = self._tokens_left
         # The short ones first: what they leave of their share is for the long ones.
-        for number in sorted(range(len(results)), key=lambda index: estimate_tokens([results[index]])):
+        sizes = [estimate_tokens([result], self._image_tokens) for result in results]
+        for number in sorted(range(len(results)), key=sizes.__getitem__):
             share = tokens_left // (len(results) - len(fitted))
-            fitted[number] = _shorten_result(results[number], share)
-            tokens_left -= estimate_tokens([fitted[number]])
+            fitted[number] = _shorten_result(results[number], share, self._image_tokens)
+            tokens_left -= estimate_tokens([fitted[number]], self._image_tokens)
         self._tokens_left = tokens_left
         return [fitted[number] for number in range(len(results))]
 
-
-def _estimate_with_reasoning(messages: Sequence[Message]) -> int:
-    reasoning_bytes = sum(len((message.reasoning or "").encode("utf-8", "replace")) for message in messages)
-    return estimate_tokens(messages) + reasoning_bytes // BYTES_PER_TOKEN
+    def _estimate(self, messages: Sequence[Message]) -> int:
+        """Tokens of these messages, their thoughts included."""
+        thoughts = [message.reasoning or "" for message in messages]
+        thought_bytes = sum(len(thought.encode("utf-8", "replace")) for thought in thoughts)
+        return estimate_tokens(messages, self._image_tokens) + thought_bytes // BYTES_PER_TOKEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +94,14 @@ def _split_earlier_note(text: str) -> tuple[str, _EarlierCut | None]:
     return text[: note.start()], _EarlierCut(int(note[1]), note[2], int(note[3] or 0))
 
 
-def _shorten_result(result: Message, max_tokens: int) -> Message:
+def _shorten_result(result: Message, max_tokens: int, tokens_per_image: int) -> Message:
     # Text tells more than pictures in the same space.
-    if TOKENS_PER_IMAGE * len(result.images) > max_tokens // 2:
+    if tokens_per_image * len(result.images) > max_tokens // 2:
         result = replace_images(result, IMAGE_LEFT_OUT)
-    if estimate_tokens([result]) <= max_tokens or len(result.text) <= MIN_RESULT_CHARS + _NOTE_BYTES:
+    if (
+        estimate_tokens([result], tokens_per_image) <= max_tokens
+        or len(result.text) <= MIN_RESULT_CHARS + _NOTE_BYTES
+    ):
         return result
     marked_text, earlier_cut = _split_earlier_note(result.text)
     text = marked_text.removesuffix(DATA_END)
@@ -104,7 +110,7 @@ def _shorten_result(result: Message, max_tokens: int) -> Message:
     else:
         # The longer note holds many digits, and each of them is a token.
         note_bytes = 2 * (_NOTE_BYTES + len(result.text) - len(text))
-    image_tokens = TOKENS_PER_IMAGE * len(result.images)
+    image_tokens = tokens_per_image * len(result.images)
     max_bytes = max(0, (max_tokens - TOKENS_PER_MESSAGE - image_tokens) * BYTES_PER_TOKEN - note_bytes)
     kept_text = text.encode("utf-8", "replace")[:max_bytes].decode("utf-8", "ignore")
     if len(kept_text) < MIN_RESULT_CHARS:

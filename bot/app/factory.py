@@ -177,7 +177,7 @@ async def build(
         fallback,
         tools.tool_registry,
         dead_letters.notify_admins,
-        AttachmentReader(),
+        AttachmentReader(image_tokens=settings.fixed_image_tokens),
         jobs.schedules_for,
         tool_questions,
     )

@@ -43,7 +43,8 @@ from bot.turns.turn_request import TurnConfig, TurnRequest
 from bot.usage.timers import TurnTimers
 from tools.base import Picture, Schedules, ToolContext, ToolError
 
-FILES_DIVISOR = 4  # a prompt divided by this is what the images of a turn may take, and its files
+FILES_DIVISOR = 4  # a prompt divided by this is what the files of a turn may take
+HEAD_TOKENS = 1000  # about those of system text and tools; pictures may take half of the rest
 MAX_STEPS = 8  # model calls of one turn
 MIN_MESSAGE_TOKENS = 500  # tokens a prompt must leave at least for what a user writes
 
@@ -123,6 +124,7 @@ class TurnFactory:
             current_toolbox=self.tool_registry.build_member_toolbox,
             max_context_tokens=settings.max_context_tokens,
             lineages=self._list_lineages() if settings.warm_up == "on" else (),
+            finds_image_tokens=settings.warm_up == "on" and settings.image_tokens == "auto",
         )
         cache_warmup = CacheWarmup(
             self.ledger,
@@ -130,6 +132,7 @@ class TurnFactory:
             config,
             model_name=lambda: self.model.name,
             notify_admins=self.notify_admins,
+            on_image_tokens=partial(setattr, self.reader, "image_tokens"),
         )
         self.tool_registry.on_members_changed = cache_warmup.trigger
         return cache_warmup
@@ -215,6 +218,7 @@ class TurnFactory:
             summaries_enabled=settings.summary == "on",
             speech_enabled=settings.speech_url is not None,
             time_zone=settings.time_zone,
+            image_tokens=lambda: self.reader.image_tokens,
         )
 
     def _build_tool_context(self, request: TurnRequest, call_id: str, call_position: str) -> ToolContext:
@@ -265,7 +269,7 @@ class TurnFactory:
             downloader,
             self.reader,
             transcriber,
-            max_images=min(settings.turn_images, max_tokens // history.TOKENS_PER_IMAGE),
+            count_images=self._count_images,
             max_text_bytes=max_tokens * history.BYTES_PER_TOKEN,
         )
 
@@ -281,6 +285,10 @@ class TurnFactory:
             settings.speech_voice,
             api_key.get_secret_value() if api_key else None,
         )
+
+    def _count_images(self) -> int:
+        max_tokens = (self.settings.prompt_budget - HEAD_TOKENS) // 2
+        return min(self.settings.turn_images, max_tokens // self.reader.image_tokens)
 
     def build_address_judge(self) -> AddressJudge:
         """Build what judges whether messages of groups are for the assistant."""

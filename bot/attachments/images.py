@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-# The model sees an image as 280 soft tokens of 48 by 48 points each and scales every image to that area by
-# itself: more would be sent with every prompt and thrown away.
-MAX_AREA = 280 * 48 * 48
+# The model sees an image as so many soft tokens of 48 by 48 points each, by a flag of the server, and scales
+# every image to that area by itself: more would be sent with every prompt and thrown away.
+IMAGE_TOKENS = (280, 560, 1120)
+AREA_PER_TOKEN = 48 * 48
+DEFAULT_AREA = IMAGE_TOKENS[0] * AREA_PER_TOKEN
+# A white square. Scaled to whole tokens it takes a little less than the server's number.
+PROBE_PICTURE = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAEAAAABACAAAAACPAi4CAAAAK0lEQVR42u3MMREAAAgEoNf+nTWEmwcBqMlNRyAQCAQCgUAgEAgEAsHz"
+    "YAFQLQF/OJ8+2wAAAABJRU5ErkJggg=="
+)
+_PROBE_SHARE = 0.9
 MAX_SIDE = 4096  # points of the longer side, for very narrow pictures
 
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF")
@@ -23,8 +31,14 @@ _QUALITY = 85
 _GREY_LEVELS = 256  # 16-bit levels in one 8-bit level
 
 
-def shrink_image(body: bytes) -> dict[str, Any]:
-    """The first frame as `media_type` and `data` (base64): upright, small, and without metadata.
+def find_image_tokens(prompt_tokens: int | None) -> int | None:
+    """The server's number of tokens for a picture, by its count of a short prompt with `PROBE_PICTURE`."""
+    fitting = (tokens for tokens in reversed(IMAGE_TOKENS) if (prompt_tokens or 0) >= _PROBE_SHARE * tokens)
+    return next(fitting, None)
+
+
+def shrink_image(body: bytes, max_area: int = DEFAULT_AREA) -> dict[str, Any]:
+    """The first frame as `media_type` and `data` (base64): upright, of `max_area` points, without metadata.
 
     Or what is wrong with it: `refused` is `unknown`, or `large` with `points`.
     """
@@ -39,7 +53,7 @@ def shrink_image(body: bytes) -> dict[str, Any]:
     max_points = _MAX_JPEG_PIXELS if image.format == "JPEG" else _MAX_PIXELS
     if points > max_points:
         return {"refused": "large", "points": points}
-    size = _fit_size(image.width, image.height)
+    size = _fit_size(image.width, image.height, max_area)
     image.draft("RGB", size)
     eight_bit = _to_eight_bit(image)
     eight_bit.thumbnail(size, Image.Resampling.LANCZOS)
@@ -60,9 +74,9 @@ def _open_image(body: bytes) -> "Image":
             ImageFile.LOAD_TRUNCATED_IMAGES = False  # a picture that is cut off is not shown
 
 
-def _fit_size(width: int, height: int) -> tuple[int, int]:
+def _fit_size(width: int, height: int, max_area: int) -> tuple[int, int]:
     """The size of the picture as it is sent; never larger than the original."""
-    scale = min(1.0, math.sqrt(MAX_AREA / (width * height)), MAX_SIDE / max(width, height))
+    scale = min(1.0, math.sqrt(max_area / (width * height)), MAX_SIDE / max(width, height))
     return max(1, int(width * scale)), max(1, int(height * scale))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bot.attachments.excerpts import ExtractedDocument
-from bot.attachments.images import MAX_AREA, shrink_image
+from bot.attachments.images import AREA_PER_TOKEN, IMAGE_TOKENS, shrink_image
 from bot.attachments.office_extraction import extract_office_text
 from bot.attachments.pdf_extraction import extract_pdf_text, render_pdf_pages
 from bot.attachments.text_extraction import extract_html_text, extract_plain_text
@@ -59,20 +59,34 @@ class ReadTimeouts:
 
 
 class AttachmentReader:
-    """Reads files. Raises AttachmentUnusable for what cannot be read; cancelling kills the process."""
+    """Reads files. Raises AttachmentUnusable for what cannot be read; cancelling kills the process.
+
+    `image_tokens`: what the model sees of a picture; it changes when the server tells.
+    """
 
     def __init__(
-        self, timeouts: ReadTimeouts = ReadTimeouts(), *, memory_bytes: int = MAX_MEMORY_BYTES
+        self,
+        timeouts: ReadTimeouts = ReadTimeouts(),
+        *,
+        memory_bytes: int = MAX_MEMORY_BYTES,
+        image_tokens: int = IMAGE_TOKENS[0],
     ) -> None:
+        self.image_tokens = image_tokens
         self._timeouts = timeouts
         self._memory_bytes = memory_bytes
         self._process_slots = asyncio.Semaphore(MAX_PROCESSES)
+
+    @property
+    def _max_area(self) -> int:
+        return self.image_tokens * AREA_PER_TOKEN
 
     async def read_image(self, body: bytes, name: str = "") -> Attachment:
         """A picture as the model gets it."""
         if not body:
             raise AttachmentUnusable(EMPTY)
-        image = await self._run_in_sandbox(shrink_image, body, self._timeouts.image_seconds)
+        image = await self._run_in_sandbox(
+            shrink_image, body, self._timeouts.image_seconds, max_area=self._max_area
+        )
         match image.get("refused"):
             case "unknown":
                 raise AttachmentUnusable(NOT_AN_IMAGE)
@@ -135,7 +149,7 @@ class AttachmentReader:
             seconds,
             max_result_bytes=_MAX_PICTURE_BYTES * len(numbers),
             numbers=numbers,
-            max_area=MAX_AREA,
+            max_area=self._max_area,
             within=seconds / 2,
         )
         return tuple(_to_attachment(image, document.name) for image in rendered["pictures"])

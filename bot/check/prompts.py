@@ -1,13 +1,11 @@
 """The requests of a check: short prompts, and conversations that chat templates render differently. Pure."""
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from PIL import Image as PillowImage
-
 from bot.agent.sanitize import break_control_tokens
+from bot.attachments.images import PROBE_PICTURE
 from bot.canvases import CANVAS_TOKENS
 from bot.check.observations import TemplateCase
 from bot.domain import WARMUP_PRIORITY, Image, Message, ModelRequest, ToolCall
@@ -97,9 +95,7 @@ def build_counting_request(last_number: int, max_tokens: int, *, is_urgent: bool
 
 def build_picture_message() -> Message:
     """A prompt with a small white picture."""
-    file = io.BytesIO()
-    PillowImage.new("RGB", (64, 64), "white").save(file, "PNG")
-    return Message("user", READY_PROMPT, images=(Image("image/png", file.getvalue()),))
+    return Message("user", READY_PROMPT, images=(Image("image/png", PROBE_PICTURE),))
 
 
 def build_result_messages() -> tuple[Message, ...]:

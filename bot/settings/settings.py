@@ -137,7 +137,7 @@ class Settings(BaseSettings):
         "off", description="summarize what no longer fits the model's prompt; costs a model call per cut"
     )
     warm_up: Annotated[Literal["on", "off"], Lower] = Field(
-        "on", description="fill the endpoint's prefix cache at start with four tiny calls"
+        "on", description="fill the endpoint's prefix cache at start with tiny calls"
     )
     turn_seconds: float = Field(
         300,
@@ -148,6 +148,11 @@ class Settings(BaseSettings):
     )
     prompt_budget: int = Field(8000, ge=2000, le=262_144, description="largest prompt, in tokens")
     turn_images: int = Field(4, ge=0, le=16, description="most images the model sees in one turn")
+
+    image_tokens: Annotated[Literal["auto", "280", "560", "1120"], Lower] = Field(
+        "auto",
+        description="tokens of a picture: 280, 560, 1120, or what the warm-up finds the endpoint to take",
+    )
 
     # Voice
 
@@ -353,6 +358,11 @@ class Settings(BaseSettings):
             return None
         loopback = "[::1]" if ":" in self.http_host else "127.0.0.1"
         return self.admin_url or f"http://{loopback}:{self.http_port}"
+
+    @property
+    def fixed_image_tokens(self) -> int:
+        """Tokens of a picture, until the endpoint tells where it is to be followed."""
+        return 280 if self.image_tokens == "auto" else int(self.image_tokens)
 
     @property
     def max_reply_canvases(self) -> int:

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.agent import prompt
+from bot.attachments.images import PROBE_PICTURE, find_image_tokens
 from bot.canvases import CANVAS_TOKENS
 from bot.db.conversations.calls import NewCall
 from bot.db.retry import retry_until_available
-from bot.domain import WARMUP_PRIORITY, LanguageModel, Message, ModelRequest, NotifyAdmins, Reply
+from bot.domain import WARMUP_PRIORITY, Image, LanguageModel, Message, ModelRequest, NotifyAdmins, Reply
 from bot.errors import CallFailed, EndpointAway, KeyRefused, ServerAway
 from bot.llm import diagnostics, server_api
 from bot.llm.diagnostics import ServerSnapshot
@@ -32,6 +33,7 @@ MAX_ATTEMPTS = 5  # times a warm-up is started before it is given up
 
 # A cache that keeps only the ends of prompts holds a head once two different prompts have shared it.
 WARMUP_PROMPTS: Final = ("Are you there? One word.", "Ready? Say so in one word.")
+PICTURE_PROMPT: Final = "Answer with the one word ready."
 WARMUP_SESSION: Final = "warm-up"
 
 
@@ -45,6 +47,7 @@ class WarmupConfig:
     `current_toolbox`: gives the tools that most conversations begin with now.
     `max_context_tokens`: of the longest prompt with its answer.
     `lineages`: those that turns begin with, by thinking; if empty, nothing is warmed up.
+    `finds_image_tokens`: it is found out how many tokens a picture takes.
     """
 
     url: str
@@ -54,10 +57,14 @@ class WarmupConfig:
     current_toolbox: Callable[[], Toolbox]
     max_context_tokens: int
     lineages: tuple[bool, ...]
+    finds_image_tokens: bool = False
 
 
 class CacheWarmup:
-    """Runs until cancelled. `model_name` is the ledger's name of the model."""
+    """Runs until cancelled. `model_name` is the ledger's name of the model.
+
+    `on_image_tokens`: takes the tokens of a picture where they are found.
+    """
 
     def __init__(
         self,
@@ -67,7 +74,9 @@ class CacheWarmup:
         *,
         model_name: Callable[[], str],
         notify_admins: NotifyAdmins,
+        on_image_tokens: Callable[[int], None] = lambda _: None,
     ) -> None:
+        self._on_image_tokens = on_image_tokens
         self._ledger = ledger
         self._model = model
         self._config = config
@@ -96,6 +105,8 @@ class CacheWarmup:
         await self._report_problems("server", diagnostics.diagnose_server(snapshot))
         if diagnostics.can_answer(snapshot):
             snapshot = await self._warm_lineages(snapshot)
+            if self._config.finds_image_tokens:
+                await self._find_image_tokens()
             await self._report_problems("server calls", diagnostics.diagnose_calls(snapshot))
 
     async def _wait_for_version(self) -> str | None:
@@ -145,11 +156,25 @@ class CacheWarmup:
         log.warning("the endpoint was not warmed up, for it did not answer", extra={"action": "warmup.left"})
         return snapshot
 
+    async def _find_image_tokens(self) -> None:
+        """Show the model a picture; where none is taken, nothing is found."""
+        question = Message("user", PICTURE_PROMPT, images=(Image("image/png", PROBE_PICTURE),))
+        request = replace(
+            self._build_request(False, ""), messages=(Message("system", ""), question), tools=()
+        )
+        with contextlib.suppress(CallFailed):
+            reply = await self._make_call(request, 1, None)
+            found = find_image_tokens(reply.usage.prompt_tokens)
+            if found is not None:
+                self._on_image_tokens(found)
+
     async def _call_model(
         self, thinking: bool, step: int, prompt_text: str, retry_reason: str | None
     ) -> Reply:
+        return await self._make_call(self._build_request(thinking, prompt_text), step, retry_reason)
+
+    async def _make_call(self, request: ModelRequest, step: int, retry_reason: str | None) -> Reply:
         """One tiny call, stored in the ledger; raises CallFailed."""
-        request = self._build_request(thinking, prompt_text)
         call_result = await self._ledger.call_once(
             self._model, request, self._build_row(request, step, retry_reason)
         )
@@ -187,6 +212,7 @@ class CacheWarmup:
             chars_system=len(system.text),
             chars_tools=sum(map(measure_definition, request.tools)),
             chars_history=len(question.text),
+            images=len(question.images),
         )
 
     async def _report_problems(self, subject: str, lines: tuple[str, ...]) -> None:

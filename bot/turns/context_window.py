@@ -259,7 +259,7 @@ class PromptBreakdowns:
         toolbox_for = config.tool_registry.make_toolbox_builder(lane.chat)
         window = await load_window(tx, lane, system, toolbox_for)
         messages = await build_prompt(tx, window, system, ())
-        image_tokens = history.TOKENS_PER_IMAGE * sum(len(message.images) for message in messages)
+        image_tokens = config.image_tokens() * sum(len(message.images) for message in messages)
         held_tokens = history.estimate_held_tokens(_list_turn_sizes(window.past_turns), window.history_cut)
         cut_notice = _find_cut_notice(window.conversation, window.toolbox)
         fixed_prompt = prompt.build_prompt(system, (), (), PromptHead(cut_notice=cut_notice))

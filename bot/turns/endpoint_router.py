@@ -18,7 +18,7 @@ from bot.domain import EndpointRole, Lane, Message, ModelRequest
 from bot.translations.formats import format_series
 from bot.translations.translator import Translator, translatable
 from bot.turns.endpoints import CONTENT_NAMES, ModelEndpoint, build_consent_question, choose_endpoint
-from bot.turns.model_caller import FailoverDecision, FailoverPolicy, ModelCaller, strip_images
+from bot.turns.model_caller import FailoverDecision, FailoverPolicy, ModelCaller, limit_images
 from bot.turns.redaction import redact
 
 OCCASION_HARD_QUESTION = translatable(
@@ -127,8 +127,9 @@ class EndpointRouter:
             redacted = redact(messages, self._allowed_kinds)
             self._left_out_kinds |= redacted.left_out
             messages = redacted.messages
-        if self.route.caller.images_unsupported:
-            return strip_images(messages)
+        max_images = self.route.caller.max_images
+        if max_images is not None:
+            return limit_images(messages, max_images)
         return messages
 
     def prepare_request(self, request: ModelRequest) -> ModelRequest:

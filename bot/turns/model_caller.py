@@ -6,6 +6,7 @@ ask, and what to make of the reply.
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -43,6 +44,7 @@ ENDPOINT_NAMES: Mapping[EndpointLabel, str] = {
 BACKOFF_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # seconds between attempts; the last one repeats
 SEAT_NOTICE_SECONDS = 2.0  # seconds in the queue for a seat until its place is shown, and between updates
 FAILURES_UNTIL_DOWN = 2  # failures in a row after which an endpoint counts as down, or a refusal as final
+_IMAGE_LIMIT = re.compile(r"At most (\d+) image")  # vLLM's --limit-mm-per-prompt counts the whole prompt
 IMAGE_PLACEHOLDER = "[an image that this model cannot see]"
 AWAY_NOTICE = translatable(
     "The model is not answering. I'll keep trying for up to {minutes} min; /stop ends it."
@@ -99,7 +101,7 @@ class ModelCaller:
     `notify_admins`: posts a subject and a text to the admins.
     `endpoint_label`: the endpoint's name in these posts.
     `on_cache_lost`: called when the endpoint answers again and its cache is empty.
-    `images_unsupported`: it has refused an image, so it is sent none.
+    `max_images`: it has refused more in a prompt; None: it has refused none.
     """
 
     def __init__(
@@ -120,7 +122,7 @@ class ModelCaller:
         self._notify_admins = notify_admins
         self._is_away = False
         self._output_caps = OutputCapDetector()
-        self.images_unsupported = False
+        self.max_images: int | None = None
 
     @property
     def has_free_seat(self) -> bool:
@@ -149,11 +151,13 @@ class ModelCaller:
             has_images = any(message.images for message in request.messages)
             if has_images and isinstance(refusal, EndpointRefused):
                 # A model that cannot see refuses the image, and every later prompt that holds it.
-                request = replace(request, messages=strip_images(request.messages))
-                new_call = replace(new_call, again="blind", images=0)
+                max_images = _parse_image_limit(str(refusal))
+                request = replace(request, messages=limit_images(request.messages, max_images))
+                kept_images = sum(len(message.images) for message in request.messages)
+                new_call = replace(new_call, again="blind", images=kept_images)
                 call = await self._ledger.open(new_call, previous_closing=call_result.closing)
                 call_result = await self._call_once(request, call, handle, channel)
-                await self._detect_no_image_support(refusal, call_result.result)
+                await self._detect_image_limit(refusal, call_result.result, max_images)
             attempts += 1
             retry = await self._decide_retry(
                 call_result.result, attempts, handle, failover_policy, optional=attempt.optional
@@ -307,13 +311,15 @@ class ModelCaller:
                     label, defer("{endpoint} is not answering: {reason}", endpoint=name, reason=result)
                 )
 
-    async def _detect_no_image_support(
-        self, refusal: EndpointRefused, result_without_images: Reply | TurnInterruption | CallFailed
+    async def _detect_image_limit(
+        self, refusal: EndpointRefused, result: Reply | TurnInterruption | CallFailed, max_images: int
     ) -> None:
-        """Notify the admins if a prompt was refused because of its images."""
-        if not isinstance(result_without_images, Reply):
+        """Keep the limit if a prompt was refused because of its images; admins are told if it takes none."""
+        if not isinstance(result, Reply):
             return
-        self.images_unsupported = True
+        self.max_images = max_images
+        if max_images:
+            return
         await self._post(
             f"{self._endpoint_label} pictures",
             defer(
@@ -350,9 +356,21 @@ def _record_canvases(handle: TurnHandle, reply: Reply | None) -> None:
                 handle.timer.add_span(Span("further canvases", first, ended))
 
 
-def strip_images(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """A prompt for a model that cannot see, with a placeholder for each image."""
-    return tuple(history.replace_images(message, IMAGE_PLACEHOLDER) for message in messages)
+def _parse_image_limit(refusal: str) -> int:
+    """The images that the server takes in a prompt, as far as its refusal says; else 0."""
+    limit = _IMAGE_LIMIT.search(refusal)
+    return int(limit[1]) if limit else 0
+
+
+def limit_images(messages: tuple[Message, ...], max_images: int) -> tuple[Message, ...]:
+    """A prompt with the images of its newest messages, and a placeholder for each of the others."""
+    limited = list[Message]()
+    for message in reversed(messages):
+        kept = message.images[:max_images]
+        max_images -= len(kept)
+        rest = replace(message, images=message.images[len(kept) :])
+        limited.append(replace(history.replace_images(rest, IMAGE_PLACEHOLDER), images=kept))
+    return tuple(reversed(limited))
 
 
 class _SeatQueueNotice:

@@ -175,6 +175,7 @@ class TurnOpener:
             may_think=turn.plan.may_think,
             can_continue=self._router.route.can_continue,
             token_budget=max(0, int(SAFE_SHARE * turn.plan.tokens_left) - FRAMING_TOKENS),
+            image_tokens=turn.plan.image_tokens,
             replayed_steps=len(turn.replies),
         )
 

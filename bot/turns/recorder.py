@@ -346,7 +346,7 @@ class TurnRecorder:
 
     def _is_nearly_full(self) -> bool:
         plan = self._turn.plan
-        used = plan.prompt_tokens + history.estimate_tokens(self._messages)
+        used = plan.prompt_tokens + history.estimate_tokens(self._messages, plan.image_tokens)
         available = plan.prompt_tokens + plan.tokens_left
         return used >= summaries.NEARLY_FULL_SHARE * available
 
@@ -355,7 +355,7 @@ class TurnRecorder:
         return TurnEnd(
             ending=ending,
             prompt=self._turn.plan.prompt_tokens,
-            size=history.estimate_tokens(messages),
+            size=history.estimate_tokens(messages, self._turn.plan.image_tokens),
             short=history.estimate_tokens(history.shorten_turn(messages)),
             counted=self._prompt_tokens,
             used=tuple(sorted({call.name for message in self._messages for call in message.calls})),

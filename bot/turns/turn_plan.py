@@ -56,6 +56,7 @@ class TurnPlan:
     `preflight_call`: the ledger's row of the endpoint's judgement.
     `prompt_tokens`: estimate for the prompt.
     `tokens_left`: estimate of what the turn's steps may add to it.
+    `image_tokens`: what a picture takes of the prompt.
     `said_before`: what a group's people said to each other, which the user messages begin with.
     """
 
@@ -71,6 +72,7 @@ class TurnPlan:
     prompt: tuple[Message, ...]
     prompt_tokens: int
     tokens_left: int
+    image_tokens: int
     said_before: tuple[StoredText, ...]
     earlier_results: EarlierResults
 
@@ -130,6 +132,7 @@ async def plan_turn(
         prompt=await context_window.build_prompt(tx, window, system, assessment.user_messages),
         prompt_tokens=window.estimated_tokens + assessment.user_tokens,
         tokens_left=max(0, tokens_left),
+        image_tokens=config.image_tokens(),
         said_before=assessment.said_before,
         earlier_results=await context_window.load_earlier_results(
             tx, window, continues_answer=request.is_continuation
@@ -220,7 +223,7 @@ async def _assess(
         window,
         toolbox_for,
         user_messages,
-        history.estimate_tokens(user_messages),
+        history.estimate_tokens(user_messages, config.image_tokens()),
         preflight_result,
         thinking_setting,
         _decide_thinking(request, window, thinking_setting, preflight_result.heavy_chance, thought_cost),

@@ -4,10 +4,12 @@ Values only, and the user messages made from a request; open_turn.py opens the t
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 
 from bot.agent import prompt
+from bot.agent.history import TOKENS_PER_IMAGE
 from bot.agent.thinking_policy import ThinkingSetting
 from bot.domain import PEOPLE_PRIORITY, Attachment, Image, InboxItem, Lane, Message
 from bot.tool_registry.registry import ToolRegistry
@@ -94,6 +96,7 @@ class TurnConfig:
     prompt, and whether to think.
     `summaries_enabled`: a summary is made ahead of a cut. `speech_enabled`: answers may be read out.
     `time_zone`: that of people who have not named theirs.
+    `image_tokens`: what a picture takes of a prompt, as the server counts by now.
     `thought_costs`: what a thought costs at the endpoint, which moves the threshold of thinking.
     """
 
@@ -109,6 +112,7 @@ class TurnConfig:
     speech_enabled: bool = False
     time_zone: str = "UTC"
     thought_costs: ThoughtCosts = field(default_factory=ThoughtCosts)
+    image_tokens: Callable[[], int] = lambda: TOKENS_PER_IMAGE
 
     def build_system_text(self, lane: Lane) -> str:
         """The system text of a lane, as the window of its conversation takes it."""

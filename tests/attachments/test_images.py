@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from PIL import Image, ImageCms
 
-from bot.attachments.images import MAX_AREA, MAX_SIDE, shrink_image
+from bot.attachments.images import DEFAULT_AREA, MAX_SIDE, shrink_image
 from tests.support.attachment_files import encode_image, make_huge_png, make_image, open_image
 
 RED = (254, 0, 0)
@@ -47,10 +47,10 @@ def test_sixteen_bit_greys_keep_their_brightness():
 )
 def test_no_picture_has_more_pixels_than_the_model_sees(width: int, height: int):
     image = shrink_and_open(make_image(width, height, "PNG"))[1]
-    assert image.width * image.height <= MAX_AREA
+    assert image.width * image.height <= DEFAULT_AREA
     assert max(image.size) <= MAX_SIDE
     # about as large as it may be
-    assert image.width * image.height > MAX_AREA * 0.95 or max(image.size) > MAX_SIDE * 0.95
+    assert image.width * image.height > DEFAULT_AREA * 0.95 or max(image.size) > MAX_SIDE * 0.95
 
 
 def test_a_small_picture_keeps_its_size():

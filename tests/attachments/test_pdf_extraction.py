@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bot.attachments.images import MAX_AREA
+from bot.attachments.images import DEFAULT_AREA
 from bot.attachments.pdf_extraction import extract_pdf_text, render_pdf_pages
 from tests.support.attachment_files import (
     SCAN,
@@ -62,14 +62,14 @@ def test_a_page_of_two_hundred_megapixels_is_rendered_small_and_a_script_is_not_
         make_huge_pdf_picture(20_000, 10_000),
         catalog="/OpenAction << /S /JavaScript /JS (while(1);) >>",
     )
-    [picture] = render_pdf_pages(huge, [1], MAX_AREA, 60.0)["pictures"]
+    [picture] = render_pdf_pages(huge, [1], DEFAULT_AREA, 60.0)["pictures"]
     image = open_image(base64.b64decode(picture["data"]))
-    assert MAX_AREA * 0.95 < image.width * image.height < MAX_AREA * 1.05
+    assert DEFAULT_AREA * 0.95 < image.width * image.height < DEFAULT_AREA * 1.05
     assert image.getpixel((9, 9)) == (0, 0, 0)
 
 
 def test_pages_are_rendered_in_their_order_until_the_time_is_up():
     body = make_scanned_pdf(["", "a text", "", ""])
-    pictures = render_pdf_pages(body, [1, 3], MAX_AREA, 60.0)["pictures"]
+    pictures = render_pdf_pages(body, [1, 3], DEFAULT_AREA, 60.0)["pictures"]
     assert [picture["media_type"] for picture in pictures] == ["image/jpeg", "image/jpeg"]
-    assert len(render_pdf_pages(body, [1, 3, 4], MAX_AREA, -1.0)["pictures"]) == 1
+    assert len(render_pdf_pages(body, [1, 3, 4], DEFAULT_AREA, -1.0)["pictures"]) == 1

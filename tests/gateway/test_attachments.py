@@ -66,6 +66,32 @@ async def test_a_photo_reaches_the_model_small_and_before_its_caption(tmp_path: 
     assert "<|image|>" in gateway.endpoint.requests[-1].prompt
 
 
+async def test_pictures_are_as_sharp_as_the_server_sees_them(tmp_path: Path):
+    endpoint = SimulatedEndpoint(Profile(image_tokens=1120, max_images=3), brain=reply_with(*["Seen."] * 9))
+    photo = attachment_files.make_image(4000, 3000)
+    async with running_gateway(tmp_path, endpoint, warm_up="on", thinking="off") as gateway:
+        # Two calls warm the cache, and one shows a picture.
+        await endpoint.wait_until(lambda: sum(r.finished_at is not None for r in endpoint.requests) == 3)
+        gateway.ann.send("Look at what follows.")
+        await gateway.wait_for_texts()
+        gateway.ann.send_photo("What is it?", content=photo)
+        await gateway.wait_for_texts(2)
+        [image] = message_images(last_user_messages(gateway)[-1])
+        assert attachment_files.open_image(image).size == (1854, 1391)
+        for _ in range(4):
+            gateway.ann.send_photo(content=photo, album="a")
+        answer = (await gateway.wait_for_texts(3))[-1]
+        # A prompt of 8,000 has room for three of 1,120 tokens; the server counts the one before, too.
+        refused, answered = endpoint.requests[-2:]
+        gateway.ann.send("/context")
+        context = (await gateway.wait_for_texts(4))[-1]
+    assert answer.startswith("(I couldn't use your photo: I can't look at that many in one go")
+    assert (refused.status, answered.status) == (400, 200)
+    assert [len(message_images(message)) for message in user_messages(answered)] == [0, 0, 3]
+    assert 3 * 1120 < answered.prompt_tokens <= 8000
+    assert "images" in context
+
+
 async def test_later_prompts_begin_with_the_same_bytes(tmp_path: Path):
     async with running_gateway(tmp_path, SimulatedEndpoint(brain=reply_with("I see.", "Still."))) as gateway:
         gateway.ann.send_photo("What is it?", content=attachment_files.make_image(400, 300))
@@ -452,7 +478,7 @@ async def test_a_paper_that_keeps_its_reader_busy_delays_no_other_chat(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(
-        factory, "AttachmentReader", lambda: AttachmentReader(ReadTimeouts(document_seconds=300.0))
+        factory, "AttachmentReader", lambda **_: AttachmentReader(ReadTimeouts(document_seconds=300.0))
     )
     async with running_gateway(
         tmp_path, SimulatedEndpoint(brain=reply_with("Quick.")), access="open"
@@ -469,7 +495,7 @@ async def test_a_paper_that_keeps_its_reader_busy_delays_no_other_chat(
 
 async def test_a_paper_that_takes_too_long_is_said_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
-        factory, "AttachmentReader", lambda: AttachmentReader(ReadTimeouts(document_seconds=0.5))
+        factory, "AttachmentReader", lambda **_: AttachmentReader(ReadTimeouts(document_seconds=0.5))
     )
     async with running_gateway(tmp_path) as gateway:
         gateway.ann.send_document("a.pdf", content=attachment_files.make_slow_pdf())

@@ -42,7 +42,9 @@ async def measure_first_prompts(gateway: GatewayHarness, *people: int) -> list[t
 @pytest.mark.parametrize("thinking", [False, True])
 async def test_the_first_person_finds_the_head_in_the_cache(tmp_path: Path, thinking: bool) -> None:
     setting = "on" if thinking else "auto"
-    async with running_gateway(tmp_path, access="open", warm_up="on", thinking=setting) as gateway:
+    async with running_gateway(
+        tmp_path, access="open", warm_up="on", image_tokens="280", thinking=setting
+    ) as gateway:
         await gateway.endpoint.wait_until(requests_finished(gateway.endpoint, 4))
         [first] = await measure_first_prompts(gateway, 21)
     assert first[0] is thinking
@@ -62,7 +64,9 @@ async def test_without_it_the_first_two_people_pay_for_the_head(tmp_path: Path, 
 async def test_people_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_caller, "SEAT_NOTICE_SECONDS", 0.05)
     endpoint = SimulatedEndpoint(seats=1)
-    async with running_gateway(tmp_path, endpoint, warm_up="on", model_seats=1) as gateway:
+    async with running_gateway(
+        tmp_path, endpoint, warm_up="on", image_tokens="280", model_seats=1
+    ) as gateway:
         endpoint.hold()
         await endpoint.wait_until(lambda: endpoint.running == 1)
         gateway.ann.send("hello there")

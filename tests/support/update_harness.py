@@ -268,7 +268,11 @@ class UpdateHarness:
         )
         self.downloader = FakeFileDownloader()
         attachment_loader = AttachmentLoader(
-            cast(FileDownloader, self.downloader), AttachmentReader(), None, max_images=2, max_text_bytes=8000
+            cast(FileDownloader, self.downloader),
+            AttachmentReader(),
+            None,
+            count_images=lambda: 2,
+            max_text_bytes=8000,
         )
         self.update_runner = UpdateRunner(
             database,

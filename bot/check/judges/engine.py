@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from statistics import median
 
+from bot.attachments.images import find_image_tokens
 from bot.canvases import CANVAS_TOKENS
 from bot.check.findings import Verdict, fail_verdict, pass_verdict, unknown_verdict, warn_verdict
 from bot.check.judges.server import parse_release
@@ -129,16 +130,27 @@ def judge_prefix_cache(observations: Observations) -> Verdict:
 
 
 def judge_pictures(observations: Observations) -> Verdict:
-    """Whether the model accepts pictures."""
+    """Whether the model accepts pictures, and how many tokens it sees of each."""
     response = observations.answers.get("picture")
     if response is None:
         return unknown_verdict(f"Not asked: {observations.unknown_reason('picture')}.")
     if response.ok:
-        return pass_verdict("Accepted.")
+        return _judge_image_tokens(find_image_tokens(response.prompt_tokens), observations.image_tokens)
     return warn_verdict(
         f"Pictures are refused (HTTP {response.status}): {response.error_message}",
         "a model that sees, or TURN_IMAGES=0",
     )
+
+
+def _judge_image_tokens(found: int | None, wanted: int | None) -> Verdict:
+    if found is None:
+        return pass_verdict("Accepted.")
+    if wanted not in (None, found):
+        return warn_verdict(
+            f"Each picture takes {found:,} tokens, and IMAGE_TOKENS says {wanted:,}.",
+            f'IMAGE_TOKENS=auto, or --mm-processor-kwargs={{"max_soft_tokens":{wanted}}}',
+        )
+    return pass_verdict(f"Accepted; each takes {found:,} tokens.")
 
 
 def judge_typed_reads(observations: Observations) -> Verdict:

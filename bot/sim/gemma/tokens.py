@@ -12,7 +12,8 @@ COUNTING_RULE = (
     "three"
     " punctuation marks; up to three other characters with the blank before them; a run of line breaks; a "
     "run of"
-    " blanks. English prose comes to about four and a half characters a token. An image is 280."
+    " blanks. English prose comes to about four and a half characters a token. An image is 280, or what the"
+    " server's flag says."
 )
 CACHE_BLOCK_TOKENS = 32
 IMAGE_MARKER = "<|image|>"
@@ -62,17 +63,17 @@ def count_tokens(text: str) -> int:
     return len(_TOKEN_PATTERN.findall(expand_images(text)))
 
 
-def split_blocks(text: str) -> tuple[list[str], int]:
+def split_blocks(text: str, image_tokens: int = IMAGE_TOKENS) -> tuple[list[str], int]:
     """`text` cut every 32 tokens, and its token count: the cheap way to both."""
-    blocks = _BLOCK_PATTERN.findall(expand_images(text))
+    blocks = _BLOCK_PATTERN.findall(expand_images(text, image_tokens))
     if not blocks:
         return [], 0
     return blocks, CACHE_BLOCK_TOKENS * (len(blocks) - 1) + len(_TOKEN_PATTERN.findall(blocks[-1]))
 
 
-def expand_images(text: str) -> str:
+def expand_images(text: str, image_tokens: int = IMAGE_TOKENS) -> str:
     """`text` with every image expanded to its length."""
-    return text.replace(IMAGE_MARKER, IMAGE_MARKER * IMAGE_TOKENS)
+    return text.replace(IMAGE_MARKER, IMAGE_MARKER * image_tokens)
 
 
 def split_control_tokens(text: str) -> Iterable[tuple[str, bool]]:

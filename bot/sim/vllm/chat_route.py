@@ -157,7 +157,7 @@ class EndpointApp:
         conversation = to_template_input(log.body, self._server_info.profile)
         log.prompt = render_prompt(conversation)
         log.thinking = conversation.thinking
-        blocks, log.prompt_tokens = split_blocks(log.prompt)
+        blocks, log.prompt_tokens = split_blocks(log.prompt, self._server_info.profile.image_tokens)
         digests = image_digests(log.body)
         check_length(log.prompt_tokens, self._server_info)
         check_sampling(log.body, self._server_info)
@@ -180,7 +180,12 @@ class EndpointApp:
             is_continuation=conversation.continue_last,
         )
         return EngineJob(
-            log, chat, tag_image_blocks(blocks, digests), fault, _priority(log), image_digests=digests
+            log,
+            chat,
+            tag_image_blocks(blocks, digests, self._server_info.profile.image_tokens),
+            fault,
+            _priority(log),
+            image_digests=digests,
         )
 
     def _reject(self, log: RequestRecord) -> VllmRefusal:

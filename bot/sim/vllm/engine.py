@@ -159,8 +159,8 @@ class Engine:
         knows = self.profile.diffusion_checks
         job.output = build_output(reply.text, job.chat.body, job.chat.max_tokens, detects_repetition=knows)
         if self.profile.dense_cache:
-            blocks, _ = split_blocks(log.prompt + "".join(job.output.tokens))
-            self.cache.extend(tag_image_blocks(blocks, job.image_digests), salt)
+            blocks, _ = split_blocks(log.prompt + "".join(job.output.tokens), self.profile.image_tokens)
+            self.cache.extend(tag_image_blocks(blocks, job.image_digests, self.profile.image_tokens), salt)
         self.metrics.prompt_tokens += log.prompt_tokens
         self.metrics.cached_tokens += cached.hit_tokens
         options: dict[str, Any] = {}

@@ -8,7 +8,7 @@ import binascii
 import hashlib
 from collections.abc import Iterator, Sequence
 
-from bot.sim.gemma.tokens import IMAGE_MARKER, IMAGE_TOKENS
+from bot.sim.gemma.tokens import IMAGE_MARKER
 from bot.sim.vllm.errors import NO_PICTURES_500, Json, ServerInfo, VllmRefusal
 
 _IMAGE_SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"RIFF", b"BM")
@@ -17,13 +17,17 @@ _IMAGE_SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"RIFF", b"
 def check_images(body: Json, server_info: ServerInfo) -> None:
     """Refuse pictures that the server cannot use.
 
-    A text-only model refuses all; addresses cannot be fetched here; the bytes must be a picture.
+    A text-only model refuses all, any other more than its limit; addresses cannot be fetched here; the bytes
+    must be a picture.
     """
-    for url in _image_urls(body):
+    limit = server_info.profile.max_images
+    for number, url in enumerate(_image_urls(body), start=1):
         if not server_info.profile.pictures:
             if server_info.profile.refuses_with_500:
                 raise NO_PICTURES_500
             raise VllmRefusal(400, f"{server_info.model} is not a multimodal model")
+        if limit is not None and number > limit:
+            raise VllmRefusal(400, f"At most {limit} image(s) may be provided in one prompt.")
         if not url.startswith("data:"):
             raise VllmRefusal(
                 422, "Failed to fetch the image: the address cannot be reached.", "UnprocessableEntityError"
@@ -37,7 +41,7 @@ def image_digests(body: Json) -> list[str]:
     return [hashlib.sha256(_image_bytes(url)).hexdigest()[:16] for url in _image_urls(body)]
 
 
-def tag_image_blocks(blocks: Sequence[str], digests: Sequence[str]) -> list[str]:
+def tag_image_blocks(blocks: Sequence[str], digests: Sequence[str], image_tokens: int) -> list[str]:
     """Blocks of a prompt, tagged with the pictures they hold a piece of.
 
     The tokens of all pictures look alike.
@@ -47,7 +51,7 @@ def tag_image_blocks(blocks: Sequence[str], digests: Sequence[str]) -> list[str]
     for block in blocks:
         count = block.count(IMAGE_MARKER)
         if count:
-            covered = range(seen // IMAGE_TOKENS, -(-(seen + count) // IMAGE_TOKENS))
+            covered = range(seen // image_tokens, -(-(seen + count) // image_tokens))
         else:
             covered = range(0)
         tagged.append(block + "".join(digests[covered.start : covered.stop]))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Self
 
+from bot.sim.gemma.tokens import IMAGE_TOKENS
+
 
 @dataclass(frozen=True, slots=True)
 class Timing:
@@ -85,6 +87,10 @@ class Profile:
     logprobs: bool = True
     """Without log probabilities the decisions routes answer 501."""
     pictures: bool = True
+    image_tokens: int = IMAGE_TOKENS
+    """Of each picture, by `--mm-processor-kwargs`."""
+    max_images: int | None = None
+    """Pictures above which a prompt is refused, by `--limit-mm-per-prompt`."""
     refuses_with_500: bool = False
     """Without pictures or tools a request that has them gets HTTP 500 and llama.cpp's words."""
     whole_usage: bool = True

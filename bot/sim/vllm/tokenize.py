@@ -51,7 +51,7 @@ class Tokenizer:
             seen = text
         else:
             seen = text.replace("\u200b", "")
-        tokens = tokenize(expand_images(seen))
+        tokens = tokenize(expand_images(seen, self._server_info.profile.image_tokens))
         ids = [token_id(token) for token in tokens]
         self._text_by_id.update(zip(ids, tokens, strict=True))
         if body.get("return_token_strs"):

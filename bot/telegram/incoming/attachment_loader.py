@@ -4,7 +4,7 @@ Owns how many of them a turn takes. What cannot be used gets a reason; nothing i
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from bot.attachments.excerpts import ExtractedDocument
@@ -40,14 +40,14 @@ class AttachmentLoader:
     """Loads what came with messages.
 
     `transcriber`: None if sound is not understood.
-    `max_images`: how many pictures of a turn are looked at.
+    `count_images`: how many pictures of a turn are looked at, as far as is known by now.
     `max_text_bytes`: about how much of a turn's messages documents and transcripts share.
     """
 
     downloader: FileDownloader
     reader: AttachmentReader
     transcriber: Transcriber | None
-    max_images: int
+    count_images: Callable[[], int]
     max_text_bytes: int
     places: FilePlaces = field(default_factory=FilePlaces)
 
@@ -76,6 +76,11 @@ class AttachmentLoader:
         if not media.file_id:
             return NO_FRAME
         return ""
+
+    @property
+    def max_images(self) -> int:
+        """How many pictures of a turn are looked at now."""
+        return self.count_images()
 
     @property
     def _too_many_reason(self) -> str:

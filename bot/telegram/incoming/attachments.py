@@ -8,7 +8,7 @@ import unicodedata
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from bot.attachments.images import MAX_AREA
+from bot.attachments.images import AREA_PER_TOKEN, IMAGE_TOKENS
 
 MAX_NAME_CHARS = 40  # a longer file name is cut in the middle: its end says more
 _NAME_END_CHARS = 12
@@ -16,6 +16,7 @@ _NAME_END_CHARS = 12
 _IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif"})
 _SOUND_NOUNS = {"voice": "voice message", "video_note": "video message", "audio": "file"}
 _VIDEO_NOUNS = {"animation": "GIF", "video": "video"}
+_MAX_AREA = IMAGE_TOKENS[-1] * AREA_PER_TOKEN
 _OGG = "audio/ogg"
 _MP4 = "video/mp4"
 _MEDIA_TYPE = re.compile(r"[a-z0-9.+-]{1,60}/[a-z0-9.+-]{1,60}")
@@ -63,11 +64,11 @@ def extract_media(message: dict[str, Any]) -> MediaItem | None:
 
 
 def _parse_photo(sizes: list[dict[str, Any]]) -> MediaItem | None:
-    """Take the smallest size that has all the pixels the model can see, else the largest there is."""
+    """Take the smallest size that has all the pixels a model can see, else the largest there is."""
     usable = sorted((size for size in sizes if _read_text(size, "file_id")), key=_count_pixels)
     if not usable:
         return None
-    best = next((size for size in usable if _count_pixels(size) >= MAX_AREA), usable[-1])
+    best = next((size for size in usable if _count_pixels(size) >= _MAX_AREA), usable[-1])
     file_size = _read_number(best, "file_size")
     return MediaItem("picture", "photo", _read_text(best, "file_id"), "", "image/jpeg", file_size)
 

@@ -52,7 +52,7 @@ def build_loader(
         cast(FileDownloader, downloader),
         AttachmentReader(),
         cast(Transcriber, transcriber) if transcriber else None,
-        max_images=max_images,
+        count_images=lambda: max_images,
         max_text_bytes=8000,
     )
 
