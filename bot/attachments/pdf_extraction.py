@@ -32,7 +32,7 @@ def extract_pdf_text(body: bytes, pages: int, characters: int, within: float) ->
     try:
         pdf = PdfDocument(body)
     except PdfiumError as error:
-        if error.err_code == raw.FPDF_ERR_PASSWORD:
+        if error.err_code in (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY):
             return {"refused": "locked"}
         raise
     texts: list[str] = []
@@ -52,17 +52,18 @@ def extract_pdf_text(body: bytes, pages: int, characters: int, within: float) ->
 
 def _read_page(pdf: "PdfDocument", number: int) -> tuple[str, bool]:
     """A page's text, and whether it has to be looked at; nothing if it cannot be read: other pages may be."""
-    from pypdfium2 import PdfiumError
-
     try:
         page = pdf[number - 1]
         text = clean_text(page.get_textpage().get_text_range()).strip()
-    except PdfiumError:
+        return text, len(text) < _STAMP_CHARS and _is_drawn(page, bool(text))
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - some page somewhere breaks any reader
         return "", False
-    return text, len(text) < _STAMP_CHARS and _is_drawn(page, bool(text))
 
 
 def _is_drawn(page: "PdfPage", has_text: bool) -> bool:
+    """Whether the page shows something; a picture, where it has a text, too."""
     from pypdfium2 import raw
 
     kinds = [raw.FPDF_PAGEOBJ_IMAGE] if has_text else None

@@ -44,6 +44,7 @@ _TIME_STAMP = re.compile(r"^\[\w{3} \d{4}-\d\d-\d\d [^\]]*\]\s*")
 _DATA_SECTION = re.compile(r"\[data:.*?\[end of data\]", re.DOTALL)
 _DATA_MARKS = re.compile(r"^\[data: [^\]\n]*\]\n|\n\[end of data\]$", re.MULTILINE)
 _FILE_SECTION = re.compile(r"\[data: file ([^\]\n]{1,200})\]\n(.*?)(?=\n\[end of data\]|\Z)", re.DOTALL)
+_SEEN_PAGES = re.compile(r"\(page \d+\)\n\(you see it as a picture\)|\(pages? [\d-]+ (?:is|are) left out\)")
 _SHOWN_FILE_CHARACTERS = 200
 _CLOCK_RESULT = re.compile(
     r"^(?P<day>\w+), (?P<date>[\d-]+) (?P<time>\d\d:\d\d)\S* in "
@@ -109,7 +110,9 @@ def _describe_attachments(request: ChatRequest) -> str:
             "cannot see; a real DiffusionGemma looks at it and answers your question about it."
         )
     for name, text in _FILE_SECTION.findall("\n".join(request.user_texts)):
-        words = " ".join(text.split())
+        words = " ".join(_SEEN_PAGES.sub("", text).split())
+        if not words:
+            continue
         lines.append(
             f"I was given the text of your file ({name}), {len(text):,} characters. It begins:\n\n"
             f"> {words[:_SHOWN_FILE_CHARACTERS]} …\n\nA real model would now answer your question about it."

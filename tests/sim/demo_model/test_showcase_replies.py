@@ -188,10 +188,15 @@ async def test_it_says_what_reached_it_of_a_picture_and_a_file() -> None:
         {"type": "text", "text": "[Fri 2026-11-20 10:24 UTC] What is this?"},
         {"type": "image_url", "image_url": {"url": url}},
     ]
+    pages = "(page 1)\n(you see it as a picture)\n(page 2 is left out)"
+    scanned = f"[data: file a.pdf, page 1 of 2]\n{pages}\n[end of data]"
+    scan = [{"type": "text", "text": scanned}, parts[1]]
     of_file = "[data: file notes.txt]\nThe meeting is on Tuesday.\n[end of data]\nWhen does it begin?"
     async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
         picture = await send_messages(player, {"role": "user", "content": parts})
         file = await send_messages(player, of_file)
+        receipt = await send_messages(player, {"role": "user", "content": scan})
+    assert receipt["content"] == picture["content"]
     assert picture["content"].startswith("Your picture has reached me")
     assert "the text of your file (notes.txt), 26 characters" in file["content"]
     assert "> The meeting is on Tuesday." in file["content"]
