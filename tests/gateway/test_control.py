@@ -166,11 +166,12 @@ async def test_a_slow_chat_delays_no_other(tmp_path: Path):
 
 
 async def test_seats_bound_the_calls_in_flight(tmp_path: Path):
-    async with running_gateway(
-        tmp_path, SimulatedEndpoint(timing=Timing(canvas_seconds=0.05)), access="open", model_seats=2
-    ) as gateway:
+    async with running_gateway(tmp_path, access="open", model_seats=2) as gateway:
+        gateway.endpoint.hold()
         for number in range(8):
             gateway.api.person(100 + number).send("@@say:hi@@")
+        await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 2)
+        gateway.endpoint.release()
         for number in range(8):
             await gateway.wait_for_texts(1, chat=100 + number)
         assert gateway.endpoint.peak_running == 2

@@ -150,7 +150,7 @@ async def test_what_telegram_refuses_at_last_does_not_cut_what_is_at_work(tmp_pa
             await revoked()
         assert caught.group_contains(TelegramRefused)
         assert "still said" in gateway.texts()
-    assert await select_rows(gateway, select(turns.c.ending)) == [("answered",)]
+    assert set(await select_rows(gateway, select(turns.c.ending))) == {("answered",)}
 
 
 async def test_a_failure_after_the_answer_does_not_take_it_back(
