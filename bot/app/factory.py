@@ -81,6 +81,7 @@ class RunOptions:
     `page_reader`: reads pages for `fetch_page`; None: only those of public hosts.
     `timers`: measure its turns; None: some of its own.
     `examples`: what the greeting offers to tap; empty: its own.
+    `sets_menus`: Telegram is told the commands at each start, in all languages.
     """
 
     shutdown_seconds: float = 1.0
@@ -90,6 +91,7 @@ class RunOptions:
     page_reader: PageReader | None = None
     timers: TurnTimers | None = None
     examples: tuple[str, ...] = ()
+    sets_menus: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +307,7 @@ async def build(
         reactions=reactions,
         group_sight=group_sight,
         best_effort_calls=best_effort_calls,
+        sets_menus=options.sets_menus,
         cache_warmup=cache_warmup,
         usage_recorder=usage_recorder,
         reconciliation=maintenance.reconciliation,

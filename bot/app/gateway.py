@@ -50,6 +50,7 @@ class Gateway:
     reactions: SeenReactions
     group_sight: GroupSight
     best_effort_calls: BestEffortCalls
+    sets_menus: bool
     cache_warmup: CacheWarmup
     usage_recorder: UsageRecorder
     reconciliation: Reconciliation
@@ -159,7 +160,8 @@ class Gateway:
             tasks.create_task(self.scheduler.run(), name="scheduler")
             tasks.create_task(self.system_job_sync.run(), name="system job sync")
             tasks.create_task(self.approvals.run(), name="approvals")
-            tasks.create_task(self._set_menus(admin_languages), name="menus")
+            if self.sets_menus:
+                tasks.create_task(self._set_menus(admin_languages), name="menus")
             tasks.create_task(self._update_group_sight(), name="group sight")
             tasks.create_task(first_admin_link.run(), name="first admin link")
             tasks.create_task(self._warm_cache(), name="cache warm-up")

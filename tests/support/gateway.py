@@ -119,7 +119,8 @@ async def open_harness(
             "thinking_read": "off",  # else a ledger row would depend on whether words decide
             **settings,
         }
-        options = RunOptions(SHUTDOWN_SECONDS, rate_limits, edit_hold_seconds)
+        # Fifteen calls a start, a third of what a short test takes of the processor.
+        options = RunOptions(SHUTDOWN_SECONDS, rate_limits, edit_hold_seconds, sets_menus=False)
         yield GatewayHarness(api, endpoint, build_settings(**values), options)
 
 
