@@ -99,6 +99,7 @@ LONGEST = tuple(
         "kill/test_forget.py",
         "kill/test_jobs.py",
         "chaos/test_short_run.py",
+        "browser/test_pictures.py",
         "kill/test_system_jobs.py",
         "kill/test_commits.py",
         "kill/test_breakdowns.py",
@@ -128,6 +129,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY_DISK))  # noqa: TID251  # pytest reads it
 
 
+@functools.cache  # for each of twenty tests of a module
 def is_slow(path: Path) -> bool:
     return not SLOW.isdisjoint((path, *path.parents))
 
