@@ -82,5 +82,7 @@ async def test_retry_answers_again(tmp_path: Path):
         gateway.ann.send("/usage")
         usage = (await gateway.wait_for_texts(3))[-1]
         assert re.fullmatch(
-            r"Last: 1 canvas est\., .*\nTokens: .*\nToday: 2 canvases est\., .*\n30 d: 2 .*", usage
+            r"Answer: .*, 1 canvas est\.\nTokens: .*\nToday: .*, 2 canvases est\.\n"
+            r"30 d: .*, 2 .*\nCanvas: .*",
+            usage,
         )
