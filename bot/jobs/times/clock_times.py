@@ -6,41 +6,24 @@ Pure.
 import re
 from dataclasses import dataclass
 from datetime import time
+from functools import cache
+from importlib.resources import files
 
 from bot.jobs.times.zones import UnclearTime
 from bot.translations.translator import translatable
 
 _NUMBERS = (
-    "one two three four five six seven eight nine ten eleven twelve",
-    "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen twenty",
+    "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn "
+    "siebzehn achtzehn neunzehn zwanzig",
 )
 _DIGITS_BY_WORD = {word: str(number) for row in _NUMBERS for number, word in enumerate(row.split(), start=1)}
-_DIGITS_BY_WORD |= {
-    "fifteen": "15",
-    "twenty": "20",
-    "thirty": "30",
-    "forty": "40",
-    "forty-five": "45",
-    "sixty": "60",
-}
-_DIGITS_BY_WORD |= {
-    "fünfzehn": "15",
-    "zwanzig": "20",
-    "dreißig": "30",
-    "dreissig": "30",
-    "ein": "1",
-    "zwo": "2",
-}
+_DIGITS_BY_WORD |= {"thirty": "30", "forty": "40", "sixty": "60"}
+_DIGITS_BY_WORD |= {"twenty-five": "25", "forty-five": "45"}
+_DIGITS_BY_WORD |= {"dreißig": "30", "dreissig": "30", "ein": "1", "zwo": "2"}
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)?")
 
-_WEEKDAY_AND_PART = re.compile(
-    r"\b(montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag)(s?)"
-    r"(morgen|vormittag|mittag|nachmittag|abend|nacht)\b"
-)
-_QUARTERS_OF_AN_HOUR = (
-    (re.compile(r"\b(?:einer )?dreiviertelstunde\b|\bthree quarters of an hour\b"), "45 minutes"),
-    (re.compile(r"\b(?:einer )?viertelstunde\b|\ba quarter of an hour\b"), "15 minutes"),
-)
 _ISO_SEPARATOR = re.compile(r"(?<=\d-\d\d)t(?=\d)")
 _ENDS_IN_DATE = re.compile(r"(?:\d\.\s?|\b(?:am|den|der|dem|zum|jeden)\s+)\d{1,2}\.$")
 
@@ -71,6 +54,7 @@ _PARTS_OF_DAY = {
     "at night": NIGHT,
     "night": NIGHT,
     "nachts": NIGHT,
+    "nacht": NIGHT,
 }
 _TODAY_PART = re.compile(r"this\b|tonight")
 NIGHT_END = time(5)  # an earlier time belongs to the night, or the evening, before
@@ -96,8 +80,15 @@ _QUARTERS = {
     "viertel nach": 15,
     "viertel vor": -15,
     "halb": -30,
+    "dreiviertel": -15,
 }
-_SPOKEN_TIME = re.compile(rf"{_AT}?(?P<how>{'|'.join(_QUARTERS)})\s+(?P<hour>\d{{1,2}})\b(?:\s*uhr)?")
+_MINUTES = (
+    r"(?<!every )(?<!alle )(?P<minutes>\d{1,2}) (?P<unit>min(?:uten|utes?) )?"
+    r"(?P<side>vor|nach|past|(?(unit)to|(?!)))(?P<half> halb)?"
+)
+_SPOKEN_TIME = re.compile(
+    rf"{_AT}?(?:{_MINUTES}|(?P<how>{'|'.join(_QUARTERS)}))\s+(?P<hour>\d{{1,2}})\b(?:\s*uhr)?"
+)
 _SUFFIX = r"(?:[ap]\.?m\b|uhr\b|o'?clock)"
 _CLOCK_TIME = re.compile(
     rf"(?:{_AT}(?P<at>\d{{1,2}})(?:[:.](?P<at_minute>\d{{2}})(?!\d|\.)(?::00)?)?"
@@ -130,19 +121,20 @@ def normalize_phrase(text: str) -> str:
     """Return a phrase in small letters, with single spaces and its small numbers as digits."""
     spaced = " ".join(text.lower().replace("’", "'").split())
     spaced = _ISO_SEPARATOR.sub(" ", spaced)
-    spaced = _WEEKDAY_AND_PART.sub(_split_weekday, spaced)
-    for pattern, minutes in _QUARTERS_OF_AN_HOUR:
-        spaced = pattern.sub(minutes, spaced)
+    for pattern, plain_words in _load_idioms():
+        spaced = pattern.sub(plain_words, spaced)
     with_digits = _WORD.sub(lambda match: _DIGITS_BY_WORD.get(match[0], match[0]), spaced).strip(" ,;!")
     if _ENDS_IN_DATE.search(with_digits):
         return with_digits
     return with_digits.strip(" .,;!")
 
 
-def _split_weekday(match: re.Match[str]) -> str:
-    """`montagmorgen` as `montag früh`."""
-    part = "früh" if match[3] == "morgen" else match[3]
-    return f"{match[1]} {part}"
+@cache
+def _load_idioms() -> list[tuple[re.Pattern[str], str]]:
+    """What to look for, and the words that the grammar reads, in this order."""
+    table = (files(__package__) / "phrases" / "idioms.txt").read_text("utf-8")
+    rows = [line.split(" = ") for line in table.splitlines() if not line.startswith("#")]
+    return [(re.compile(rf"\b(?:{said.replace(' | ', '|')})\b"), plain_words) for plain_words, said in rows]
 
 
 def find_times(phrase: str) -> TimesOfDay:
@@ -206,7 +198,11 @@ def _find_further_times(phrase: str, clock_match: re.Match[str]) -> tuple[tuple[
 
 def _parse_spoken_time(match: re.Match[str]) -> time:
     hour = int(match["hour"])
-    offset_minutes = _QUARTERS[match["how"]]
+    offset_minutes = _QUARTERS[match["how"]] if match["how"] else int(match["minutes"])
+    if match["side"] in {"to", "vor"}:
+        offset_minutes = -offset_minutes
+    if match["half"]:
+        offset_minutes -= 30
     _build_time(hour, 0)  # refuses an hour that no clock shows
     minutes = (hour * 60 + offset_minutes) % (24 * 60)
     return time(minutes // 60, minutes % 60)

@@ -58,16 +58,16 @@ _RELATIVE_DAYS = {
     "yesterday": -1,
     "gestern": -1,
 }
-_LEADING_WORDS = re.compile(r"^(?:on|am|the|den|der|this|diesen|an|for)\s+")
+_LEADING_WORDS = re.compile(r"^(?:on|am|the|den|der|dem|this|diesen|an|for)\s+")
 _NEXT = r"(?:next|coming|nächsten?r?|naechsten?|kommenden?r?)\s+"
-_WEEKDAY = re.compile(rf"(?P<next>{_NEXT})?(?P<day>{WEEKDAY_PATTERN})")
+_WEEKDAY = re.compile(rf"(?P<next>{_NEXT})?(?P<day>{WEEKDAY_PATTERN})(?P<later> week)?")
 _SPAN = re.compile(rf"{_NEXT}(?P<span>week|month|year|woche|monat|jahr)")
 _WEEKDAY_OF_NEXT_WEEK = re.compile(
     rf"{_NEXT}(?:week|woche)(?:\s+(?:on|am))?\s+(?P<day>{WEEKDAY_PATTERN})|"
     rf"(?P<day_first>{WEEKDAY_PATTERN})(?:\s+(?:of|in der))?\s+{_NEXT}(?:week|woche)"
 )
 _DAY_OF_MONTH = re.compile(r"(?P<number>\d{1,2})(?:st|nd|rd|th|\.)(?: of the month| des monats)?")
-_WEEKDAY_AND_DATE = re.compile(rf"(?P<day>{WEEKDAY_PATTERN})\.?,?\s+(?P<date>.*\d.*)")
+_WEEKDAY_AND_DATE = re.compile(rf"(?P<day>{WEEKDAY_PATTERN})\.?,?\s+(?:(?:the|de[mnr])\s+)?(?P<date>.*\d.*)")
 _NUMERIC_DATE = re.compile(
     r"(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})|"
     r"(?P<first>\d{1,2})\.\s?(?:(?P<second>\d{1,2})\.(?:\s?(?P<of>\d{4}|\d{2}))?|(?P<bare>[01]\d))|"
@@ -109,7 +109,13 @@ def find_date(phrase: str, now: datetime, time_of_day: time) -> date:
     if day_text in _RELATIVE_DAYS:
         return today + timedelta(days=_RELATIVE_DAYS[day_text])
     if weekday := _WEEKDAY.fullmatch(day_text):
-        return _find_weekday(WEEKDAYS[weekday["day"]], now, time_of_day, after_today=bool(weekday["next"]))
+        number = WEEKDAYS[weekday["day"]]
+        if not weekday["later"]:
+            return _find_weekday(number, now, time_of_day, after_today=bool(weekday["next"]))
+        days_ahead = (number - today.weekday()) % 7 or (7 if weekday["next"] else 0)
+        return today + timedelta(days=days_ahead + 7)
+    if day_text == "weekend":
+        return min(_find_weekday(number, now, time_of_day, after_today=False) for number in (5, 6))
     if in_next_week := _WEEKDAY_OF_NEXT_WEEK.fullmatch(day_text):
         return _find_day_of_next_week(today, WEEKDAYS[in_next_week["day"] or in_next_week["day_first"]])
     if span := _SPAN.fullmatch(day_text):

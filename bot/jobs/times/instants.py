@@ -30,8 +30,8 @@ WHEN_HELP = dates.WHEN_HELP
 TOO_FAR_AHEAD = translatable("That's more than {count} years away. Pick an earlier time.")
 SECONDS_PER_UNIT = {"second": 1, "minute": 60, "hour": 3600}
 COUNT_PATTERN = (
-    r"\d{1,6}(?:[.,]\d{1,2})?|anderthalb|eineinhalb|an?|eine[rnm]?|half an|half a|eine[rn]? halben?|"
-    "a couple of|ein paar"
+    r"\d{1,6}(?:[.,]\d{1,2})?|(?:anderthalb|eineinhalb|an?|eine[rnm]?|half an|half a|eine[rn]? halben?|"
+    r"a couple of|ein paar)\b"
 )
 _FROM_NOW = re.compile(
     rf"(?:in|nach|within)\s+((?:(?:{COUNT_PATTERN})\s*(?:{UNIT_PATTERN})\b(?:\s*(?:,|and|und)\s*|\s*))+)"

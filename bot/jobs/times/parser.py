@@ -54,7 +54,7 @@ _EXACT_TIME = re.compile(r"\d|noon|midday|midnight|mittag|mitternacht")  # else 
 _JOINING_WORDS = re.compile(
     r"[\s,]+(?:starting|beginning|from|ab|or|oder|and|und)(?:\s+(?:on|from|at))?$", re.IGNORECASE
 )
-_CLOCK_TIME = re.compile(r"(?<!\d)\d{1,2}(?::\d{2}|h(?:\d{2})?)(?!\w)|\d[点點時时시]")
+_CLOCK_TIME = re.compile(r"(?<!\d)\d{1,2}(?::\d{2}|h(?:\d{2})?|\s?[ap]m|\s?uhr)(?!\w)|\d[点點時时시]")
 _TIME_OF_PLACE = re.compile(r"(?:in\s+)?(?P<place>[^\W\d]+(?:\s[^\W\d]+)?)\s(?:time|zeit|ortszeit)\b")
 _BARE_HOUR = re.compile(r"(?:[01]?\d|2[0-4])(?!\S)")
 T = TypeVar("T")
@@ -108,6 +108,12 @@ class TimeReader:
         if self.phrasebook is None:
             return [*counts]
         return [count for count in counts if self.phrasebook.in_english(" ".join(words[-count:]))][:1]
+
+    def is_number(self, word: str) -> bool:
+        """Tell whether a word is a number, in figures or letters."""
+        if self.phrasebook is not None and self.phrasebook.is_number(word):
+            return True
+        return clock_times.normalize_phrase(word).isdecimal()
 
     def say_in_english(self, words: str) -> str:
         """What a text begins with as far as it may belong to a time."""
@@ -237,12 +243,21 @@ def _parse_wish(line: str, reader: TimeReader) -> tuple[ParsedSchedule, str]:
         if words[: len(time_words)] == time_words:
             return _resolve_leading_time(time_words, rest, schedule, text, reader)
         if not rest[-1].endswith(_SEPARATORS):
-            _refuse_second_time(rest, time_words, reader)
-            if reader.phrasebook is not None:
-                _refuse_further_time(rest, time_words, reader)
-            _refuse_time_words(text, time_words, find_name_across(text, " ".join(time_words)))
+            _refuse_earlier_time(rest, time_words, schedule, text, reader)
         return schedule, text
     raise UnclearTime(instants.WHEN_HELP, has_reason=False)
+
+
+def _refuse_earlier_time(
+    rest: list[str], time_words: list[str], schedule: ParsedSchedule, text: str, reader: TimeReader
+) -> None:
+    """Raise UnclearTime if a text in front of a time may hold a part of it."""
+    _refuse_second_time(rest, time_words, reader)
+    if reader.phrasebook is not None:
+        _refuse_further_time(rest, time_words, reader)
+    if not _has_hour(time_words, schedule, reader) and reader.is_number(rest[-1]):
+        raise _build_partly_understood(time_words, rest[-1:])
+    _refuse_time_words(text, time_words, find_name_across(text, " ".join(time_words)))
 
 
 def _resolve_leading_time(
@@ -366,11 +381,7 @@ def _refuse_continued_time(
 ) -> None:
     """Raise UnclearTime if what follows a time may belong to it."""
     follows = clock_times.normalize_phrase(reader.say_in_english(" ".join(rest[:4])))
-    phrase = clock_times.normalize_phrase(reader.say_in_english(" ".join(time_words)))
-    needs_no_hour = instants.is_relative(phrase) or (
-        schedule.rule is not None and schedule.rule.step_seconds is not None
-    )
-    has_hour = needs_no_hour or (clock_times.find_times(phrase).times and _EXACT_TIME.search(phrase))
+    has_hour = _has_hour(time_words, schedule, reader)
     lacks_hour = not has_hour
     if _TIME_CONTINUES.match(follows) or (lacks_hour and _BARE_HOUR.match(follows)):
         raise _build_partly_understood(time_words, rest[:3])
@@ -382,6 +393,14 @@ def _refuse_continued_time(
         except UnclearTime:
             return
         raise UnclearTime(OTHER_PLACE)
+
+
+def _has_hour(time_words: list[str], schedule: ParsedSchedule, reader: TimeReader) -> bool:
+    """Tell whether words for a time name an exact time of day, or need none."""
+    phrase = clock_times.normalize_phrase(reader.say_in_english(" ".join(time_words)))
+    if instants.is_relative(phrase) or (schedule.rule is not None and schedule.rule.step_seconds is not None):
+        return True
+    return bool(clock_times.find_times(phrase).times and _EXACT_TIME.search(phrase))
 
 
 def _extract_text(line: str, time_words: list[str], rest: list[str]) -> str:

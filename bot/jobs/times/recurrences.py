@@ -265,7 +265,10 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], _FreqAn
             rf"(?:(?:every|on|from|jeden|von)\s+)*{_WORKING}",
             _parse_weekdays,
         ),
-        (rf"(?:{_EVERY}\s+|(?:on|at|am)\s+)?(?:the\s+)?(?:weekends?|wochenenden?)", _parse_weekends),
+        (
+            rf"(?:{_EVERY}\s+weekends?|{_EVERY}\s+wochenenden?|(?:(?:on|an)\s+)?(?:weekends|wochenenden))",
+            _parse_weekends,
+        ),
         (rf"(?:{_EVERY}\s+|on\s+|am\s+)?{_NTH}(?P<days>{_DAYLIST})", _parse_weekly),
         (
             rf"(?:weekly|wöchentlich|{_EVERY}\s+{_NTH}(?:weeks?|wochen?))(?:{_ON}(?P<days>{_DAYLIST}))?",
@@ -302,5 +305,5 @@ _RECURRENCE_WORDS = re.compile(
     rf"\b(?:{_EVERY}|{_WORKING}|hourly|daily|everyday|weekly|monthly|yearly|annually|"
     r"stündlich|täglich|wöchentlich|monatlich|jährlich|"
     r"weekdays|weekends|werktags|wochentags|(?:mon|tues|wednes|thurs|fri|satur|sun)days|"
-    r"(?:mon|diens|donners|frei|sams|sonn)tags|mittwochs|am wochenende)\b"
+    r"(?:mon|diens|donners|frei|sams|sonn)tags|mittwochs|wochenenden)\b"
 )

