@@ -135,9 +135,9 @@ class Gateway:
         await self.outage_log.wait_until_replaced()
         error = StoreReplaced(
             translatable(
-                "The database file was removed or replaced while I was running. I stop now, so "
-                "that nothing more is lost. Put a backup in its place with `canvasgram restore`, "
-                "then start me again."
+                "The database file was removed or replaced while I was running. I'm stopping "
+                "now so that nothing more is lost. Restore a backup with `canvasgram restore`, then start "
+                "me again."
             )
         )
         await self.best_effort_calls.alert_admins(error.explain)

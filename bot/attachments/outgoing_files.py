@@ -90,7 +90,7 @@ def plan_file_parts(files: Sequence[OutgoingFile], translate: Translator) -> lis
     for file in files:
         if file.kind == "too_large":
             line = translate(
-                "I couldn't send {name}: it has {size}, and Telegram takes files of up to {limit}.",
+                "I couldn't send {name}: it's {size}, and Telegram takes files up to {limit}.",
                 name=file.name,
                 size=format_size(translate, file.size),
                 limit=format_size(translate, MAX_FILE_BYTES),

@@ -32,8 +32,8 @@ GROUP_ZONE_QUESTION = translatable(
 )
 
 TIME_LANGUAGES = translatable(
-    "I know times in English, German, Spanish, French, Portuguese, Russian and Chinese. Tap the button to "
-    "have me work out any other."
+    "I understand times in English, German, Spanish, French, Portuguese, Russian and Chinese. For any other "
+    "language, tap the button and I'll work it out."
 )
 TIME_UNREAD = "its time was not read"
 """Of a /remind that the model may read instead."""

@@ -96,9 +96,10 @@ ENGLISH = Translator("en", gettext.NullTranslations(), is_for_people=False)
 
 @cache
 def load_translator(language: str) -> Translator:
-    """Return the translator into one of LANGUAGES, for people; its catalogue is read once."""
-    if language == ENGLISH.language:
-        return Translator(language, gettext.NullTranslations())
+    """Return the translator into one of LANGUAGES, for people; its catalogue is read once.
+
+    That of English has what people read in other words than what is stored, or what the model reads.
+    """
     return Translator(language, gettext.translation(DOMAIN, CATALOGUES, [language]))
 
 

@@ -354,7 +354,7 @@ async def test_who_is_removed_is_a_stranger_and_what_runs_for_them_ends(harness:
     assert [lane for lane, _ in harness.turns.stops] == [Lane(ANNA)]
     assert "Anna" not in harness.bot.calls_of("edit_message_text")[0]["given"][0]
     toast, _ = await harness.tap("people:remove:5", person=ADMIN)
-    assert toast == "Nobody with this number has access."
+    assert toast == "Nobody with this Telegram ID has access."
 
 
 async def test_who_is_blocked_is_not_heard_until_unblocked(harness: UpdateHarness):

@@ -124,7 +124,7 @@ async def test_what_is_rejected_before_a_download_is_named_before_the_answer_too
     assert "3 hours ago" in late
     assert (
         unusable
-        == "(I couldn't use your voice message: sound is not understood here; please write it as text.)"
+        == "(I couldn't use your voice message: I can't listen to audio here; please write it as text.)"
     )
     assert harness.downloader.fetched_ids == []
 

@@ -20,6 +20,7 @@ from bot.sim.telegram.server import BotApiFault
 from bot.sim.vllm.script import format_tool_call
 from bot.sim.vllm.server import Profile, RequestRecord, SimulatedEndpoint, reply_with
 from bot.telegram.incoming.attachment_loader import NO_SPACE
+from bot.translations.translator import load_translator
 from bot.turns.model_caller import IMAGE_PLACEHOLDER
 from tests.support import attachment_files, office_files
 from tests.support.gateway import GatewayHarness, running_gateway
@@ -347,8 +348,9 @@ async def test_what_cannot_be_read_is_told_with_and_without_a_question(tmp_path:
             gateway.ann.send_document(name, content=content, caption="Sum it up.")
             answer = (await gateway.wait_for_texts(2 * number + 2))[-1]
             noun, reason = problem.split(f" {name}: ")
-            assert told == f"I couldn't use {problem}."
-            assert answer == f"(I couldn't use {noun}: {reason}.)\n\nSorry."
+            shown = load_translator("en")(reason)
+            assert told == f"I couldn't use {noun} {name}: {shown}."
+            assert answer == f"(I couldn't use {noun}: {shown}.)\n\nSorry."
             text = message_text(last_user_messages(gateway)[-1])
             assert text.endswith(f"not shown to you: {reason})\n[end of data]\nSum it up.")
 
@@ -378,7 +380,7 @@ async def test_thousands_of_emoji_are_answered(tmp_path: Path):
 async def test_sound_is_not_understood_and_that_is_said(tmp_path: Path):
     async with running_gateway(tmp_path, SimulatedEndpoint(brain=reply_with("Hm."))) as gateway:
         gateway.ann.send_voice(seconds=12, content=b"OggS")
-        reason = "sound is not understood here; please write it as text"
+        reason = "I can't listen to audio here; please write it as text"
         assert await gateway.wait_for_texts() == [f"I couldn't use your voice message: {reason}."]
         gateway.endpoint.hold()
         gateway.ann.send("wait")
@@ -563,7 +565,9 @@ async def test_pictures_that_there_is_no_space_for_are_refused_unfetched_and_tex
         await gateway.wait_for_texts()
         await enlarge_stored_files(gateway, 50)
         ann.send_photo("", content=attachment_files.make_image())
-        assert (await gateway.wait_for_texts(2))[1] == f"I couldn't use your photo: {NO_SPACE}."
+        assert (await gateway.wait_for_texts(2))[
+            1
+        ] == f"I couldn't use your photo: {load_translator('en')(NO_SPACE)}."
         ann.send("And without one?")
         await gateway.wait_for_texts(3)
         assert len(gateway.api.calls_of("getFile")) == 1

@@ -3,6 +3,7 @@
 Edit the .po files, then run it again: it compiles them, and prints what is missing.
 """
 
+from bot.translations.translator import LANGUAGES
 from tests.translations import catalogues
 
 
@@ -10,7 +11,7 @@ def main() -> None:
     """Update and compile the catalogue of each language, and write the page."""
     template = catalogues.extract_texts()
     catalogues.PAGE.write_text(catalogues.format_page(template), encoding="utf-8")
-    for language in catalogues.TRANSLATED:
+    for language in LANGUAGES:
         catalogue = catalogues.update_catalogue(language, template)
         catalogues.find_file(language).parent.mkdir(parents=True, exist_ok=True)
         catalogues.find_file(language).write_bytes(catalogues.format_po(catalogue))

@@ -101,6 +101,10 @@ def update_catalogue(language: str, template: Catalog) -> Catalog:
     catalogue = read_catalogue(language)
     catalogue.update(template, no_fuzzy_matching=True, update_header_comment=True)
     catalogue.obsolete.clear()
+    if language not in TRANSLATED:
+        for message in [*iterate_messages(catalogue)]:
+            if not all(get_translations(message)):
+                catalogue.delete(message.id)
     catalogue.fuzzy = False
     return catalogue
 
@@ -127,9 +131,13 @@ def format_mo(catalogue: Catalog) -> bytes:
 def format_page(template: Catalog) -> str:
     """Return the page that lists all texts by module."""
     texts_by_module = defaultdict[str, list[str]](list)
+    english = read_catalogue("en")
     for message in iterate_messages(template):
+        shown = english.get(get_texts(message)[0])
         for module, _ in message.locations[:1]:
-            texts_by_module[module].append(" / ".join(get_texts(message)))
+            texts_by_module[module].append(
+                " / ".join(get_translations(shown) if shown else get_texts(message))
+            )
     sections = []
     for module, texts in sorted(texts_by_module.items()):
         lines = "\n".join("- " + text.strip().replace("\n", "<br>") for text in texts)

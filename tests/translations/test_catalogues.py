@@ -63,7 +63,13 @@ def test_every_text_is_translated(language: str):
     assert missing == []
 
 
-@pytest.mark.parametrize("language", catalogues.TRANSLATED)
+def test_english_has_other_words_only_for_texts_of_the_code(texts: set[tuple[str, ...]]):
+    for message in list_translations("en"):
+        assert catalogues.get_texts(message) in texts, "run `python -m tests.translations`"
+        assert catalogues.get_translations(message) != catalogues.get_texts(message)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_a_catalogue_is_compiled(language: str):
     compiled = catalogues.find_file(language, ".mo").read_bytes()
     assert compiled == catalogues.format_mo(catalogues.read_catalogue(language)), (
@@ -71,7 +77,7 @@ def test_a_catalogue_is_compiled(language: str):
     )
 
 
-@pytest.mark.parametrize("language", catalogues.TRANSLATED)
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_a_translation_has_the_placeholders_commands_and_code_of_its_text(language: str):
     for message in list_translations(language):
         texts = catalogues.get_texts(message)

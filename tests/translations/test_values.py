@@ -27,7 +27,7 @@ from bot.domain import RefusalReason, ResultOutcome
 from bot.telegram.incoming.poll_watch import LONG_FLOOD_SECONDS, PollWatch
 from bot.tool_registry.formatting import format_call
 from bot.tool_registry.grants import ADMINS, EVERYONE, Grantee, describe_grantee
-from bot.translations.translator import LANGUAGES, Translatable, Translator, load_translator
+from bot.translations.translator import ENGLISH, LANGUAGES, Translatable, Translator, load_translator
 from bot.turns.endpoints import ModelEndpoint, choose_endpoint
 from bot.turns.turn_plan import WITH_THINKING_REASON
 from tests.support.turn_harness import ScriptedModel
@@ -91,7 +91,7 @@ def list_endpoint_reasons() -> Iterator[str]:
 @pytest.mark.parametrize("reason", sorted({*list_thinking_reasons(), *list_endpoint_reasons()}))
 def test_why_a_turn_thinks_and_where_it_is_answered_is_translated(reason: str):
     assert find_english(explain_stored(UPPER_CASE, reason)) == []
-    assert explain_stored(load_translator("en"), reason).replace(", ", "") == reason.replace(", ", "")
+    assert explain_stored(ENGLISH, reason).replace(", ", "") == reason.replace(", ", "")
 
 
 def test_a_reason_of_another_version_stays_as_it_is():

@@ -27,8 +27,8 @@ DEEP_OCCASION = translatable(
     "The second model runs at {host}, outside our network. To use it, I'd send the text of this chat there."
 )
 CONSENT_OCCASION = translatable(
-    "The second model runs at {host}, outside our network. When it answers, I'd send the text of this chat "
-    "there."
+    "The second model runs at {host}, outside our network. Each time it answers, the text of this chat "
+    "would go there."
 )
 SEND_LABELS: dict[ContentKind, str] = {
     "notes": translatable("Also send notes"),

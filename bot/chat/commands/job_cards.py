@@ -29,7 +29,7 @@ BUTTONS_PER_ROW = 5
 MAX_LINE_CHARS = 40  # of a job's text in the list
 NO_JOBS = translatable(
     "You don't have any reminders or tasks yet. Set one: `/remind tomorrow at 9 call Anna`, or just tell "
-    "me: `Every Monday at 8, tell me the news of my field`"
+    "me: `Every Monday at 8, tell me the news in my field`"
 )
 GONE = translatable("This no longer exists.")
 TIME_PASSED = translatable("Its time has passed. You can run it now or delete it.")

@@ -61,7 +61,7 @@ class PeopleChanges:
         await self._check_may_lose_role(tx, actor, person_id)
         person = await people.find(tx, person_id)
         if person is None:
-            raise ChangeRefused("Nobody with this number has access.")
+            raise ChangeRefused("Nobody with this Telegram ID has access.")
         await _record_role_change(tx, actor, person_id, "removed", None, now=now)
         await people.remove(tx, person_id, now=now)
         ends = await self._end_work(tx, person_id, now=now)

@@ -167,7 +167,7 @@ def _check_not_too_often(rule: RecurrenceRule, tz: tzinfo, now: float, min_inter
     next_times = rrules.find_next_few(rule, tz, now, 8)
     if not next_times:
         raise UnclearTime(
-            translatable("There is no such time before the date after “until”. Pick a later date.")
+            translatable("That never happens before the date after “until”. Pick a later date.")
         )
     # Where a clock is put forward, two times of a day may come close together: the median gap counts.
     gaps = sorted(later - earlier for earlier, later in pairwise(next_times))

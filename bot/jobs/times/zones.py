@@ -80,7 +80,7 @@ def resolve_zone(text: str) -> str:
     if _OFFSET.fullmatch(text):
         raise UnclearTime(
             translatable(
-                "An offset like +2 doesn't tell me about summer time. Tell me a city: `/zone Berlin`"
+                "An offset like +2 doesn't tell me when summer time starts. Tell me a city: `/zone Berlin`"
             )
         )
     try:

@@ -123,7 +123,7 @@ class ChatChannel:
 
     @property
     def _empty_piece(self) -> Piece:
-        return Piece(self.translate("(I can't show anything of this answer.)"))
+        return Piece(self.translate("(There's nothing in this answer that I can show.)"))
 
     @contextmanager
     def reserve_send(self) -> Iterator[ReservedSend | None]:

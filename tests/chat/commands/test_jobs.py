@@ -326,7 +326,7 @@ async def test_a_job_that_cannot_be_read_is_listed_and_deleted_and_hinders_nothi
     [listed] = await send_command(harness, "/jobs")
     assert "tea · paused" in listed
     [card] = await harness.send_text("/jobs 1")
-    assert "Paused: its time cannot be read any more." in card.text
+    assert "Paused: I can no longer read its time." in card.text
     toast, *_ = await harness.tap(f"job:resume:{job}")
     assert toast is not None
     assert toast.startswith("I can no longer read its time.")
@@ -459,8 +459,8 @@ async def test_a_zone_is_set_by_a_city_and_shown_with_its_time(harness: UpdateHa
         assert await people.find_time_zone(tx, ANNA) == "Asia/Tokyo"
     for city, answer in (
         ("Atlantis", "I don't know a city called “Atlantis”"),
-        ("UTC+3", "An offset like +2 doesn't tell me about summer time"),
-        ("EST", "An offset like +2 doesn't tell me about summer time"),
+        ("UTC+3", "An offset like +2 doesn't tell me when summer time starts"),
+        ("EST", "An offset like +2 doesn't tell me when summer time starts"),
         ("München", "Your time zone is Europe/Berlin"),
         ("Wien", "Your time zone is Europe/Vienna"),
         ("CEST", "Your time zone is Europe/Berlin"),

@@ -319,7 +319,7 @@ async def test_parts_notify_once_and_carry_the_buttons_last(harness: DeliveryHar
         assert [part.buttons for part in parts] == [(), (), buttons]
         assert all(part.silent for part in await channel.render_parts("word " * 2000, silent=True))
         assert [part.text for part in await channel.render_parts(" \n ")] == [
-            "(I can't show anything of this answer.)"
+            "(There's nothing in this answer that I can show.)"
         ]
 
 
