@@ -92,7 +92,9 @@ class ChatSchedules:
         except UnclearTime:
             return CallPreview(question, f"{text}\n{when}")
         is_own_wish = not arguments.get("task") and await self._is_own_wish(schedule, text)
-        return CallPreview(question, f"{text}\n{format_schedule(self._translate, schedule)}", is_own_wish)
+        # A question shows other blanks than plain ones as escapes.
+        shown = format_schedule(self._translate, schedule).replace("\u202f", " ").replace("\u00a0", " ")
+        return CallPreview(question, f"{text}\n{shown}", is_own_wish)
 
     async def _is_own_wish(self, schedule: "ParsedSchedule", text: str) -> bool:
         """Whether the person's own words say this time, and hold this text in one piece."""

@@ -95,7 +95,7 @@ def _simplify(text: str) -> str:
 
 
 def _build_settings_part(translate: Translator, languages: PersonLanguages) -> Part:
-    name = LANGUAGES[translate.language]
+    name = translate(_ENGLISH_NAMES[translate.language])
     text = translate("My own messages to you are in {language}.", language=name)
     if languages.telegram and not languages.chosen:
         text = translate("My own messages to you are in {language}, like your Telegram.", language=name)

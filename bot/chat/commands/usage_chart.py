@@ -8,6 +8,7 @@ from datetime import date
 
 from bot.attachments.outgoing_files import prepare_file
 from bot.domain import OutgoingFile
+from bot.jobs.times.formatting import format_zone
 from bot.translations.translator import ENGLISH, Translator
 from bot.usage import charts
 from bot.usage.chart_image import ChartJson, draw_png_base64
@@ -57,5 +58,5 @@ async def draw_chart(chart: CaptionedChart) -> OutgoingFile | None:
 def _format_title(report: UsageReport, translate: Translator) -> str:
     scope = report.query.scope
     if scope.user is None:
-        return translate("Everybody, the last 30 days ({zone})", zone=scope.zone)
-    return translate("You, the last 30 days ({zone})", zone=scope.zone)
+        return translate("Everybody, the last 30 days ({zone})", zone=format_zone(scope.zone))
+    return translate("You, the last 30 days ({zone})", zone=format_zone(scope.zone))

@@ -100,7 +100,22 @@ class TimeReader:
             if not translated:
                 raise UnclearTime(instants.WHEN_HELP, has_reason=False)
             english = translated
-        return _parse_phrase(english, self.zone, self.now, self.min_interval_seconds)
+        try:
+            return _parse_phrase(english, self.zone, self.now, self.min_interval_seconds)
+        except UnclearTime as error:
+            if error.date is not None:
+                error.quote(self._find_words(words, error.date))
+            raise
+
+    def _find_words(self, words: str, date: object) -> str:
+        """The words that say this date of the grammar; all of them if none alone do."""
+        parts = words.split()
+        ends = [(begin, end) for begin in range(len(parts)) for end in range(len(parts), begin, -1)]
+        for said in (" ".join(parts[begin:end]) for begin, end in ends):
+            english = said if self.phrasebook is None else self.phrasebook.in_english(said)
+            if english and clock_times.normalize_phrase(english) == date:
+                return said
+        return words
 
     def list_trailing_counts(self, words: list[str], limit: int) -> list[int]:
         """How many of the last words may be a time: all that a phrasebook knows, or any number."""

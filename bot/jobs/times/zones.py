@@ -5,7 +5,7 @@ from functools import partial
 
 from bot.errors import CanvasgramError
 from bot.translations.formats import format_series
-from bot.translations.translator import translatable
+from bot.translations.translator import DeferredText, translatable
 from tools.base import ToolError
 from tools.builtin.clock import find_named_zone, find_zone, list_close_zones, normalize_name
 
@@ -41,6 +41,11 @@ class UnclearTime(CanvasgramError):
         super().__init__(text, **unquoted)
         self.has_reason = has_reason
         self.has_unknown_words = has_unknown_words or not has_reason
+        self.date = values.get("date")
+
+    def quote(self, date: str) -> None:
+        """Explain a date in the words of the person."""
+        self._text = DeferredText(self._text.text, {**self._text.values, "date": date.replace("`", "'")})
 
 
 def is_utc(zone: str) -> bool:
