@@ -47,7 +47,7 @@ _TIME_CONTINUES = re.compile(
     r"(?:days?|weeks?|months?|years?|tage?|wochen?|monate?|jahre?)\b|"
     rf"in\s+(?:{instants.COUNT_PATTERN})\s*(?:{instants.UNIT_PATTERN})\b|"
     r"(?:utc|gmt|bst|ces?t|[ecmp][sd]t)\b|"
-    r"(?:the|de[nmr])\s+\d{1,2}(?:st|nd|rd|th|\.)|(?:nacht|(?:and\s+)?a\s+half)\b|"
+    r"(?:to|past)\s+\d|(?:on\s+)?(?:the|de[nmr])\s+\d{1,2}(?:st|nd|rd|th|\.)|(?:nacht|(?:and\s+)?a\s+half)\b|"
     r"\d{1,2}(?:[:.]\d{2}|\s*(?:[ap]\.?m|uhr|o'clock))(?!\w)"
 )
 _EXACT_TIME = re.compile(r"\d|noon|midday|midnight|mittag|mitternacht")  # else it is a part of the day
@@ -56,7 +56,7 @@ _JOINING_WORDS = re.compile(
 )
 _CLOCK_TIME = re.compile(r"(?<!\d)\d{1,2}(?::\d{2}|h(?:\d{2})?|\s?[ap]m|\s?uhr)(?!\w)|\d[点點時时시]")
 _TIME_OF_PLACE = re.compile(r"(?:in\s+)?(?P<place>[^\W\d]+(?:\s[^\W\d]+)?)\s(?:time|zeit|ortszeit)\b")
-_BARE_HOUR = re.compile(r"(?:[01]?\d|2[0-4])(?!\S)")
+_BARE_HOUR = re.compile(r"(?:[01]?\d|2[0-4])(?:\s?[-–]\s?\d{1,2})?(?!\S)")
 T = TypeVar("T")
 PARTLY_UNDERSTOOD = translatable(
     "I understand the time as far as “{when}”. If “{rest}” is part of it, say it another way, or write to "
