@@ -78,7 +78,8 @@ from tests.support.hostile_texts import SHAPES, Shape
 from tests.support.offered_tools import TOOLS, make_reply
 from tests.tool_registry.test_toolbox import CONTEXT
 from tools.arguments import ArgumentsRefused, check_arguments
-from tools.base import Tool, ToolContext
+from tools.base import Tool, ToolContext, ToolError
+from tools.builtin.ask import parse_question
 from tools.http.responses import find_file, render_response
 from tools.http.service import HttpResponse
 from tools.mcp.elicitation import ElicitationRefused, parse_form
@@ -253,6 +254,11 @@ def _describe_shared_items(text: str) -> None:
         format_shared_item(fields)
 
 
+def _parse_question(text: str) -> None:
+    with contextlib.suppress(ToolError):
+        parse_question(text)
+
+
 def _parse_form(text: str) -> None:
     with contextlib.suppress(ElicitationRefused):
         parse_form(text, {"properties": {"a": {"title": text, "description": text}}})
@@ -290,6 +296,7 @@ PARSERS = (
         "sign-in address", lambda text: sign_in.is_answer(f"/tools signin notes http://a.example/?{text}")
     ),
     Parser("question of a server", _parse_form),
+    Parser("question of the model", _parse_question),
     Parser("reasoning", lambda text: reply_parser.parse_reply(make_reply(reasoning=text), TOOLS)),
     Parser("leaked calls", lambda text: leaked_calls.find_leaked_calls(text, tuple(TOOLS))),
     Parser("call name", lambda text: _parse_call(text, "{}")),

@@ -169,6 +169,7 @@ class ToolContext:
     `schedules` is None where nothing can be kept for later.
     `show_progress` shows the person who waits a few words, such as "2 of 10"; None: nobody sees them.
     `ask` asks the person, who may take `QUESTION_SECONDS`; None: nobody is there.
+    `answer` is the person's to what the call asks, if the turn has waited for it.
     `earlier_calls` counts the calls of the same tool that came before this one in the same turn.
     `delivers`: an admin lets the tool send the person the files that its service returns.
     """
@@ -185,6 +186,7 @@ class ToolContext:
     schedules: Schedules | None = None
     show_progress: Callable[[str], None] | None = None
     ask: AskPerson | None = None
+    answer: str | None = None
     earlier_calls: int = 0
     delivers: bool = False
 

@@ -1,7 +1,7 @@
 """Renders the question whether a tool call may run: all of what would run, nothing of it hidden. Pure."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -13,6 +13,9 @@ from tools.base import CallPreview
 
 CALLBACK_PREFIX = "allow:"
 """Callback data of a button: this, an answer (once, here or denied), a colon, the number of the question."""
+
+CHOICE_PREFIX = "choice:"
+"""Callback data of a choice: this, its number from 0, a colon, the number of the question."""
 
 ALLOW_HERE_HOURS = 24
 MAX_PIECE_UNITS = 2900  # UTF-16 units of arguments in one message; Telegram takes 4096 for the whole text
@@ -116,6 +119,31 @@ def render_question(translate: Translator, prompt: ApprovalPrompt, question_id: 
         parts.append(Part(f"{before}{piece}{after}", (entity,), silent=number > 1))
     row = tuple(Button(label, f"{CALLBACK_PREFIX}{word}:{question_id}") for word, label in answers.items())
     return (*parts[:-1], replace(parts[-1], buttons=(row,)))
+
+
+def render_choices(
+    translate: Translator,
+    wording: Sequence[Part],
+    choices: Sequence[str],
+    question_id: int,
+    group_member: str | None,
+) -> tuple[Part, ...]:
+    """The messages by which the model itself asks question `question_id`, in its rendered `wording`.
+
+    `group_member`: who is asked in a group; None in a private chat, where the next message answers as well.
+    """
+    hint = ""
+    if group_member is not None:
+        hint = translate("{name}, please reply to this message.", name=group_member)
+    if choices and group_member is not None:
+        hint = translate("{name}, please tap an answer, or reply to this message.", name=group_member)
+    elif choices:
+        hint = translate("Or write your own answer.")
+    last = wording[-1]
+    buttons = tuple(
+        (Button(choice, f"{CHOICE_PREFIX}{number}:{question_id}"),) for number, choice in enumerate(choices)
+    )
+    return (*wording[:-1], replace(last, text=f"{last.text}\n\n{hint}".rstrip(), buttons=buttons))
 
 
 def _quote(text: str) -> str:

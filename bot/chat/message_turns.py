@@ -136,7 +136,7 @@ class MessageTurns:
             translate=translate,
             speaker=speaker,
             message_id=last_message.message_id if last_message else None,
-            own_words=_find_own_words(messages[-1].raw),
+            own_words=find_own_words(messages[-1].raw),
             is_spoken=any(_is_spoken(message) for message in messages),
         )
 
@@ -216,7 +216,7 @@ def _to_message(update: ParsedUpdate, identity: GroupIdentity | None) -> Incomin
     return IncomingMessage(message, update.sent_at, extract_media(message))
 
 
-def _find_own_words(message: Mapping[str, Any]) -> str:
+def find_own_words(message: Mapping[str, Any]) -> str:
     """What the sender of a message wrote in it themselves; "" where some of it is of others."""
     entities = [*message.get("entities", ()), *message.get("caption_entities", ())]
     has_quote = any(entity["type"].endswith("blockquote") for entity in entities)

@@ -34,6 +34,7 @@ from bot.chat.commands.groups import GROUP_TYPES
 from bot.chat.commands.registry import Command, find_command
 from bot.chat.early_group_messages import EarlyGroupMessages, depends_on_membership
 from bot.chat.message_turns import MessageTurns
+from bot.chat.question_answers import QuestionAnswers
 from bot.chat.refusals import RefusalReplies, group_by_lane
 from bot.chat.update_parser import UpdateParser
 from bot.db.engine import Database
@@ -71,6 +72,7 @@ class UpdateRunner:
         self._deps = deps
         self._actions = ActionRunner(database, deps, clock=clock)
         self._message_turns = MessageTurns(database, deps, attachment_loader, self._actions, clock=clock)
+        self._question_answers = QuestionAnswers(database, deps.turns.approvals, clock=clock)
         self._refusals = RefusalReplies(max_waiting)
         self._parser = UpdateParser(database, deps.notices, clock=clock)
         self._on_answered = on_answered
@@ -114,7 +116,8 @@ class UpdateRunner:
         if await self._handle_without_lane(first, role if may_ask else None):
             return
         if may_ask and first.lane is not None and await self._is_turn(first, first.lane):
-            await self._run_turn(updates, first.lane, role)
+            if not await self._question_answers.take(updates, first.lane):
+                await self._run_turn(updates, first.lane, role)
             self._on_answered([update.item for update in updates])
             return
         if may_ask and first.item.shape == "overflow":

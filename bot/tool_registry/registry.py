@@ -29,6 +29,7 @@ from bot.tool_registry.sources import OfferSignIn, offer_nothing
 from bot.tool_registry.toolbox import Toolbox
 from bot.translations.translator import ENGLISH, Translatable
 from tools.base import Tool
+from tools.builtin.ask import ask
 from tools.builtin.look_back import look_back
 from tools.builtin.notes import recall
 from tools.threads import run_in_thread
@@ -40,7 +41,8 @@ POLL_SECONDS = 2.0  # between looks for changes that another process made
 MAX_CACHED_TOOLBOXES = 256  # where there are many tools, each conversation may have its own
 
 
-_TOOLS_THAT_READ_THE_CHAT = frozenset({look_back.name, recall.name})
+_TOOLS_OF_CHATS = frozenset({ask.name, look_back.name, recall.name})
+"""They ask in a chat, or read what was said there before."""
 
 log = logging.getLogger(__name__)
 
@@ -323,7 +325,7 @@ class ToolRegistry:
 def _suits_guests(tool: Tool) -> bool:
     """Tell whether a tool changes nothing, asks nobody, and reads nothing that the chat said before."""
     changes = tool.changes and not tool.rule.only_reads
-    return not changes and tool.rule.ask == "never" and tool.name not in _TOOLS_THAT_READ_THE_CHAT
+    return not changes and tool.rule.ask == "never" and tool.name not in _TOOLS_OF_CHATS
 
 
 def _index_tools(

@@ -7,6 +7,7 @@ for tools: history_search, tool_questions.
 """
 
 from bot.turns.address_judge import AddressJudge
+from bot.turns.approval_questions import find_choice
 from bot.turns.approvals import Approvals
 from bot.turns.cache_warmup import WARMUP_PROMPTS
 from bot.turns.context_window import (
@@ -57,6 +58,7 @@ __all__ = [
     "can_send_to",
     "compute_token_ratio",
     "estimate_fixed_tokens",
+    "find_choice",
     "find_texts",
     "format_consent_data",
     "hash_host",

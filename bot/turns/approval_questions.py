@@ -3,6 +3,7 @@
 `approvals` decides who is asked, and takes the answer.
 """
 
+import json
 import math
 import re
 from collections.abc import Sequence
@@ -15,12 +16,13 @@ from bot.agent.tool_calls import CheckedCall
 from bot.db.people import people
 from bot.db.queues import outbox
 from bot.db.tools import approvals as approval_rows
-from bot.db.tools.approvals import NewApprovalQuestion
+from bot.db.tools.approvals import ApprovalQuestion, NewApprovalQuestion
 from bot.db.transaction import Transaction
 from bot.domain import Lane, Part
 from bot.translations.formats import format_series
 from bot.translations.translator import ENGLISH, Translator, translatable
-from tools.base import CallPreview, Tool, hash_tool
+from tools.base import CallPreview, Tool, ToolError, hash_tool
+from tools.builtin.ask import parse_question
 
 ASKED_ADMINS = translatable(
     "I've asked the admins whether I may run {tool}. You can keep writing; I'll answer here."
@@ -36,13 +38,19 @@ _TARGET = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """In which turn, for whom and where a call is made; `words` are what the person wrote."""
+    """In which turn, for whom and where a call is made.
+
+    `words` are what the person wrote, in the message `reply_to` if answers reply to it. `can_answer`: they
+    are there now.
+    """
 
     turn: int
     person: int
     name: str
     lane: Lane
     words: str = ""
+    reply_to: int | None = None
+    can_answer: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,7 @@ class PendingCall:
     """A call that needs an approval.
 
     `has_open_question`: the question is put already. `preview`: what it does, of a tool of our own.
+    `wording`: what the model itself asks with it, rendered.
     """
 
     call: CheckedCall
@@ -57,6 +66,7 @@ class PendingCall:
     requirement: RequireApproval
     has_open_question: bool = False
     preview: CallPreview | None = None
+    wording: tuple[Part, ...] = ()
 
 
 def build_question(
@@ -92,27 +102,48 @@ async def put_question(
     question_id = await approval_rows.insert_question(tx, question, now=now)
     for lane in recipients:
         translate = await people.find_translator(tx, lane.chat)
-        prompt = ApprovalPrompt(
-            question.tool,
-            question.arguments,
-            requester.name,
-            requester.person,
-            _format_reason(translate, pending),
-            question.binding,
-            is_for_admins=question.who == "admins",
-            preview=pending.preview,
-            words=requester.words,
-            description=pending.tool.description,
-            minutes=math.ceil((question.expires_at - now) / 60),
-        )
-        parts = approval_prompt.render_question(translate, prompt, question_id)
-        rows = await outbox.add(tx, item=None, lane=lane, parts=parts, now=now)
+        if pending.wording:
+            parts = _render_choices(translate, requester, pending, question_id)
+        else:
+            prompt = ApprovalPrompt(
+                question.tool,
+                question.arguments,
+                requester.name,
+                requester.person,
+                _format_reason(translate, pending),
+                question.binding,
+                is_for_admins=question.who == "admins",
+                preview=pending.preview,
+                words=requester.words,
+                description=pending.tool.description,
+                minutes=math.ceil((question.expires_at - now) / 60),
+            )
+            parts = approval_prompt.render_question(translate, prompt, question_id)
+        reply_to = requester.reply_to if pending.wording else None
+        rows = await outbox.add(tx, item=None, lane=lane, parts=parts, reply_to=reply_to, now=now)
         await outbox.allow_repeat(tx, rows)
         await approval_rows.link_messages(tx, question_id, rows)
     if requester.lane not in recipients:
         translate = await people.find_translator(tx, requester.person)
         line = Part(translate(ASKED_ADMINS, tool=question.tool), silent=True)
         await outbox.add(tx, item=None, lane=requester.lane, parts=(line,), now=now)
+
+
+def _render_choices(
+    translate: Translator, requester: Requester, pending: PendingCall, question_id: int
+) -> tuple[Part, ...]:
+    choices = parse_question(pending.call.arguments["question"]).choices
+    group_member = requester.name if requester.lane.is_group else None
+    return approval_prompt.render_choices(translate, pending.wording, choices, question_id, group_member)
+
+
+def find_choice(question: ApprovalQuestion, number: int) -> str | None:
+    """A choice of a question of the model's own, counted from 0; None: it has no such, or is forgotten."""
+    try:
+        choices = parse_question(json.loads(question.arguments).get("question", "")).choices
+    except ToolError:
+        return None
+    return choices[number] if number < len(choices) else None
 
 
 def _format_reason(translate: Translator, pending: PendingCall) -> str:

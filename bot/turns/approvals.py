@@ -9,7 +9,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from bot.agent.approval_prompt import ALLOW_HERE_HOURS
@@ -31,6 +31,8 @@ from bot.domain import Lane
 from bot.translations.translator import Translator, translatable
 from bot.turns.approval_questions import PendingCall, Requester, build_question, put_question
 from tools.base import Tool, hash_tool
+from tools.builtin.ask import ask
+from tools.safety.plain_text import to_plain_line
 
 ALLOW_HERE_SECONDS = ALLOW_HERE_HOURS * 3600.0
 
@@ -39,8 +41,12 @@ NO_ADMIN = translatable(
 )
 TOO_LATE = translatable("Too late: nobody answered in time.")
 
+ANSWERED = translatable("Answered: {answer}")
+ANSWERED_BELOW = translatable("Answered below.")
+
 _ANSWER_NOTICES: dict[ApprovalAnswer, str] = {
     "once": translatable("Allowed once by {name}."),
+    "given": ANSWERED,
     "here": translatable("Allowed for {hours} hours by {name}. /approvals revokes that."),
     "denied": translatable("Denied by {name}."),
     "expired": translatable("Nobody answered in time, so I won't run it."),
@@ -48,11 +54,17 @@ _ANSWER_NOTICES: dict[ApprovalAnswer, str] = {
 }
 _ANSWER_TOASTS: dict[ApprovalAnswer, str] = {
     "once": translatable("Allowed once."),
+    "given": translatable("Thank you."),
     "here": translatable("Allowed here."),
     "denied": translatable("Denied."),
     "expired": TOO_LATE,
     "stopped": translatable("This was stopped."),
 }
+_UNANSWERED_NOTICES: dict[ApprovalAnswer, str] = {  # of what the model itself asks
+    "expired": translatable("Nobody answered in time."),
+    "stopped": translatable("Stopped."),
+}
+MAX_SHOWN_ANSWER_CHARS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +102,7 @@ class Approvals:
         self._look_seconds = look_seconds
         self._clock = clock
         self._question_added = asyncio.Event()
+        self._has_open_questions = True  # until it is known
 
     async def find_recipients(self, tx: Transaction, who: ApproverKind, requester: Requester) -> list[Lane]:
         """Where a question is put; empty if nobody who may answer can be reached."""
@@ -135,7 +148,21 @@ class Approvals:
 
     def wake(self) -> None:
         """Watch when a question expires that was put just now."""
+        self._has_open_questions = True
         self._question_added.set()
+
+    async def find_asked(
+        self, tx: Transaction, lane: Lane, person: int, *, received_at: float
+    ) -> tuple[int, int | None] | None:
+        """Find what the model itself has asked a person in a lane, as `approval_rows.find_asked` does."""
+        return await approval_rows.find_asked(
+            tx, lane, person, ask.name, received_at=received_at, now=self._clock()
+        )
+
+    @property
+    def may_have_open(self) -> bool:
+        """Whether a question may be open; costs nothing, since every message makes sure."""
+        return self._has_open_questions or self._look_seconds is not None
 
     async def answer(
         self,
@@ -143,25 +170,31 @@ class Approvals:
         question_id: int,
         answer: ApprovalAnswer,
         answered_by: tuple[int, str],
+        reply: str | None = None,
         *,
         now: float,
     ) -> str:
-        """Take the answer of a person, given by id and name; returns a line for who tapped."""
+        """Take the answer of a person, given by id and name; returns a line for who tapped.
+
+        `reply`: what they say to a question of the model's own.
+        """
         question = await approval_rows.find_to_answer(tx, question_id)
-        (person, name) = answered_by
+        person, _ = answered_by
         translate = await people.find_translator(tx, person)
         if question is None or (answer == "here" and question.binding is None):
+            return translate("This button is too old.")
+        if (answer == "given") != (question.tool == ask.name):
             return translate("This button is too old.")
         if not self.can_answer(question, person):
             return await self._explain_not_yours(tx, translate, question)
         if question.answer is not None and question.answered_by == person:
             return translate("You've already answered this.")
         if question.answer is not None:
-            return _format_answer(translate, question.answer, translate("another admin"))
+            return _format_answer(translate, question, translate("another admin"))
         if question.expires_at <= now:
             await self._resolve_questions(tx, [question], "expired", None, now=now)
             return translate(TOO_LATE)
-        await self._resolve_questions(tx, [question], answer, person, name, now=now)
+        await self._resolve_questions(tx, [question], answer, answered_by, reply, now=now)
         if answer == "here" and question.binding is not None:
             key = AllowanceKey(
                 question.asker, question.lane.chat, question.tool, question.hash, question.binding
@@ -221,7 +254,7 @@ class Approvals:
     async def _withdraw(self, tx: Transaction, questions: Sequence[ApprovalQuestion], now: float) -> None:
         for question in questions:
             await approval_rows.store_answer(tx, question.id, "stopped", None, now=now)
-            await self._show_answer(tx, question, "stopped", "")
+            await self._show_answer(tx, replace(question, answer="stopped"), "")
 
     def _report_ended(self, ended_turns: Iterable[EndedTurn]) -> tuple[Callable[[], object], ...]:
         return tuple(partial(self._dependencies.on_turn_ended, turn) for turn in ended_turns)
@@ -231,6 +264,8 @@ class Approvals:
         while True:
             self._question_added.clear()
             expires_at = await retry_until_available(self._expire_questions)
+            if not self._question_added.is_set():
+                self._has_open_questions = expires_at is not None
             seconds = self._look_seconds
             if expires_at is not None:
                 seconds = min(max(0.0, expires_at - self._clock()), seconds or math.inf)
@@ -255,28 +290,36 @@ class Approvals:
         tx: Transaction,
         questions: Sequence[ApprovalQuestion],
         answer: ApprovalAnswer,
-        answered_by: int | None,
-        answerer_name: str = "",
+        answered_by: tuple[int, str] | None,
+        reply: str | None = None,
         *,
         now: float,
     ) -> None:
         """Store and show one answer to several questions, and resume the turns that have no open one left."""
+        person, name = answered_by or (None, "")
         for question in questions:
-            if await approval_rows.store_answer(tx, question.id, answer, answered_by, now=now):
-                await self._show_answer(tx, question, answer, answerer_name)
+            if await approval_rows.store_answer(tx, question.id, answer, person, reply, now=now):
+                answered = replace(question, answer=answer, reply=reply)
+                await self._show_answer(tx, answered, name)
         turns = [question.turn for question in questions]
         for turn in await approval_rows.list_answered_turns(tx, turns):
             await parked_items.resume(tx, turn, stopped=answer == "stopped", now=now)
 
-    async def _show_answer(
-        self, tx: Transaction, question: ApprovalQuestion, answer: ApprovalAnswer, answerer_name: str
-    ) -> None:
+    async def _show_answer(self, tx: Transaction, question: ApprovalQuestion, answerer_name: str) -> None:
         """Replace the buttons by the answer, in every chat the question was put to."""
         for row, lane in await approval_rows.list_messages(tx, question.id):
             translate = await people.find_translator(tx, lane.chat)
-            line = _format_answer(translate, answer, answerer_name)
+            line = _format_answer(translate, question, answerer_name)
             await outbox.close_buttons(tx, [row], line)
 
 
-def _format_answer(translate: Translator, answer: ApprovalAnswer, name: str) -> str:
-    return translate(_ANSWER_NOTICES[answer], name=name, hours=ALLOW_HERE_HOURS)
+def _format_answer(translate: Translator, question: ApprovalQuestion, name: str) -> str:
+    """How a question was answered; one that is open still has no answer to format."""
+    assert question.answer is not None
+    notice = _ANSWER_NOTICES[question.answer]
+    if question.tool == ask.name:
+        notice = _UNANSWERED_NOTICES.get(question.answer, notice)
+    if notice == ANSWERED and question.reply is None:
+        notice = ANSWERED_BELOW
+    shown_reply = to_plain_line(question.reply or "", MAX_SHOWN_ANSWER_CHARS)
+    return translate(notice, name=name, hours=ALLOW_HERE_HOURS, answer=shown_reply)

@@ -186,7 +186,15 @@ class TurnOpener:
         if turn.is_resumed:
             questions = await policy_dependencies.approvals.load_questions(tx, turn.id)
         words = prompt.strip_data("\n".join(request.texts))
-        requester = Requester(turn.id, request.person, request.name, request.lane, words)
+        requester = Requester(
+            turn.id,
+            request.person,
+            request.name,
+            request.lane,
+            words,
+            reply_to=request.reply_to if request.lane.is_group else None,
+            can_answer=not request.lane.is_guest and request.items[0].job is None,
+        )
         taint_state = taint.build_taint_state(
             turn.plan.prompt,
             turn.plan.user_messages,

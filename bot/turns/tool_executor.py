@@ -31,6 +31,7 @@ from bot.turns.handle import TurnHandle
 from bot.turns.prepared_turn import PreparedTurn
 from bot.turns.tool_policy import PolicyDecisions, ResultsByCall, ToolPolicy
 from tools.base import QUESTION_SECONDS, AskPerson, CallPreview, ToolAnswer, ToolContext, ToolQuestion
+from tools.builtin.ask import ask, parse_question
 from tools.builtin.notes import remember
 from tools.builtin.read_more import read_more
 from tools.builtin.schedule import schedule
@@ -135,7 +136,7 @@ class ToolExecutor:
         `decisions` are about those calls. `channel` shows what running tools report.
         """
         if handle.stop_reason is None:
-            decisions = await self._preview_calls(event.step, decisions)
+            decisions = await self._preview_calls(event.step, decisions, channel)
         handle.side_effects_since = None
         if not all(_is_repeatable(self._toolbox, checked.call.name) for checked in decisions.ready):
             handle.side_effects_since = time.monotonic()
@@ -144,9 +145,11 @@ class ToolExecutor:
         finally:
             handle.side_effects_since = None
 
-    async def _preview_calls(self, step: int, decisions: PolicyDecisions) -> PolicyDecisions:
+    async def _preview_calls(
+        self, step: int, decisions: PolicyDecisions, channel: Channel
+    ) -> PolicyDecisions:
         """Say in words what held calls of our own tools do; those that a person's message asks for run."""
-        pending = [await self._preview(step, held) for held in decisions.pending_calls]
+        pending = [await self._preview(step, held, channel) for held in decisions.pending_calls]
         wishes = [held.call for held in pending if held.preview and held.preview.is_own_wish]
         if wishes:
             asked = [checked.call for checked in wishes]
@@ -159,7 +162,11 @@ class ToolExecutor:
         held_calls = tuple(held for held in pending if held.call not in wishes)
         return replace(decisions, ready=(*decisions.ready, *wishes), pending_calls=held_calls)
 
-    async def _preview(self, step: int, held: PendingCall) -> PendingCall:
+    async def _preview(self, step: int, held: PendingCall, channel: Channel) -> PendingCall:
+        if held.tool.name == ask.name:
+            question = parse_question(held.call.arguments["question"])
+            links = replace(self.find_links(), opened=())  # a question needs no sources
+            return replace(held, wording=await channel.render_parts(question.text, links=links))
         schedules = self._context_for(held.call.call.id, f"{self._turn.id} {step}").schedules
         if held.tool.source or held.has_open_question or schedules is None:
             return held
@@ -231,7 +238,11 @@ class ToolExecutor:
     ) -> ToolResult:
         call = checked_call.call
         context = self._context_for(call.id, f"{self._turn.id} {step} {call.id}")
-        context = replace(context, earlier_calls=self._count_earlier(step, ready, call))
+        context = replace(
+            context,
+            earlier_calls=self._count_earlier(step, ready, call),
+            answer=self._policy.find_answer(step, call.id),
+        )
         if context.ask is not None:
             context = replace(context, ask=partial(_ask_off_clock, handle, context.ask))
         with progress.open_call(call) as show_progress:

@@ -20,7 +20,8 @@ from bot.tool_registry.assembly import format_unavailable
 from bot.tool_registry.toolbox import Toolbox
 from bot.turns.approval_questions import PendingCall, Requester
 from bot.turns.approvals import NO_ADMIN, Approvals
-from tools.base import Tool, hash_tool
+from tools.base import Tool, ToolError, hash_tool
+from tools.builtin.ask import NOBODY_TO_ASK, ask, parse_question
 
 MAX_CALLS = 16  # of one turn
 
@@ -32,6 +33,12 @@ CHANGED = "This was not run: the tool has changed since it was allowed. Say so; 
 NOBODY = "This was not run: only an admin who did not ask could allow it, and none can be reached. Say so."
 DENIED = "This was not run: {} did not allow it. Say so, and do not try it in another way."
 EXPIRED = "This was not run: nobody allowed it in time. Say so."
+ASKED_BEFORE = "This was not asked: one question an answer. Go on with what you know."
+ANSWERED_BELOW = (
+    "They answered with a message that is more than words; you read it right after this answer. Say in a few "
+    "words that you look at it, and end."
+)
+UNANSWERED = "Nobody answered in time. Say in one sentence what you still need to know, and end."
 FOR_GUESTS = "This was not run: in a chat of others no tool may change or ask anything. Say so."
 STOPPED = "This was not run: the turn was stopped."
 
@@ -100,7 +107,10 @@ class ToolPolicy:
             key = (event.step, checked.call.id)
             if key in results:
                 continue
-            verdict = await self._judge_call(tx, event.step, checked, taint_state, call_count, now)
+            if checked.call.name == ask.name and any(call.tool.name == ask.name for call in pending):
+                verdict: CallVerdict = DenyCall("too_many", ASKED_BEFORE)
+            else:
+                verdict = await self._judge_call(tx, event.step, checked, taint_state, call_count, now)
             match verdict:
                 case AllowCall():
                     ready.append(checked)
@@ -117,6 +127,13 @@ class ToolPolicy:
     ) -> None:
         """Put the questions of a turn that is parked now."""
         await self._dependencies.approvals.request(tx, self._requester, step, pending_calls, now=now)
+
+    def find_answer(self, step: int, call_id: str) -> str | None:
+        """What the person has answered to what a call asks; None: it asks nothing, or nobody has."""
+        question = self._questions_by_call.get((step, call_id))
+        if question is None or question.answer != "given":
+            return None
+        return question.reply or ANSWERED_BELOW
 
     def add_results(self, results: ResultsByCall) -> TaintState:
         """What the turn has read, its results included."""
@@ -146,6 +163,8 @@ class ToolPolicy:
             return _judge_answer(question, tool, checked_call)
         if call_count >= MAX_CALLS:
             return DenyCall("too_many", TOO_MANY.format(MAX_CALLS))
+        if tool.name == ask.name:
+            return self._judge_question(checked_call)
         verdict = approval_policy.assess(tool, checked_call.arguments, taint_state)
         changes = tool.changes and not tool.rule.only_reads
         if requester.lane.is_guest and (changes or isinstance(verdict, RequireApproval)):
@@ -153,6 +172,18 @@ class ToolPolicy:
         if isinstance(verdict, RequireApproval):
             return await self._check_allowance(tx, tool, verdict, now)
         return verdict
+
+    def _judge_question(self, checked_call: CheckedCall) -> CallVerdict:
+        """Whether the person is asked what the model wants to know."""
+        if not self._requester.can_answer:
+            return DenyCall("nobody", NOBODY_TO_ASK)
+        if any(question.tool == ask.name for question in self._questions_by_call.values()):
+            return DenyCall("too_many", ASKED_BEFORE)
+        try:
+            parse_question(checked_call.arguments["question"])
+        except ToolError as error:
+            return DenyCall("arguments", str(error))
+        return RequireApproval("", "asker", None)
 
     async def _check_allowance(
         self, tx: Transaction, tool: Tool, requirement: RequireApproval, now: float
@@ -176,6 +207,10 @@ def _judge_answer(question: ApprovalQuestion, tool: Tool, checked_call: CheckedC
     match question.answer:
         case None:
             return RequireApproval("", question.who, question.binding)
+        case "given":
+            return AllowCall(question.id)
+        case "expired" if tool.name == ask.name:
+            return DenyCall("expired", UNANSWERED)
         case "denied":
             return DenyCall("denied", DENIED.format("an admin" if question.who == "admins" else "the person"))
         case "expired":

@@ -42,9 +42,9 @@ _OUTCOME_COLUMNS = (
 _TOOL_COLUMNS = ("calls", "failed", "how", "seconds")
 _VERDICT_COLUMNS = ("answers judged", "good", "bad", "bad share")
 _PERCENTILE_COLUMNS = ("p50", "p95", "p99")
-_APPROVAL_COLUMNS = ("asked", "allowed", "denied", "not answered", "stopped", "open", "waited s")
+_APPROVAL_COLUMNS = ("asked", "allowed or answered", "denied", "not answered", "stopped", "open", "waited s")
 _APPROVAL_ANSWERS: tuple[tuple[str | None, ...], ...] = (
-    ("once", "here"),
+    ("once", "here", "given"),
     ("denied",),
     ("expired",),
     ("stopped",),

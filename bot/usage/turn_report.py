@@ -24,6 +24,7 @@ TEXTS_SHOWN_NOTICE = (
 ANSWER_LABELS = {
     "once": "allowed once",
     "here": "allowed for a while",
+    "given": "answered",
     "denied": "denied",
     "expired": "nobody answered in time",
     "stopped": "stopped before an answer",

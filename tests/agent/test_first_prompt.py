@@ -18,7 +18,7 @@ README = Path(__file__).parents[2] / "README.md"
 
 
 def render_first_prompt() -> str:
-    """The prompt with ten tools, each control token that ends a part followed by a line break."""
+    """The prompt with eleven tools, each control token that ends a part followed by a line break."""
     messages = build_prompt(SYSTEM_PROMPT, (), [Message("user", "Hello!")])
     toolbox = Toolbox([*discover(), *SAMPLE_TOOLS][:TOOL_COUNT])
     text = render_prompt(TemplateInput(write_messages(messages), write_tools(toolbox.definitions)))

@@ -165,7 +165,7 @@ def test_calls_that_needed_an_approval_are_counted_by_answer():
     assert sections.columns == (
         "tool",
         "asked",
-        "allowed",
+        "allowed or answered",
         "denied",
         "not answered",
         "stopped",

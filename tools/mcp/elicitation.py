@@ -15,6 +15,7 @@ import httpx
 
 from tools.base import AskPerson, ToolAnswer, ToolError, ToolQuestion
 from tools.net.policy import NetworkPolicy, port_of
+from tools.safety.plain_text import to_plain_line
 
 MAX_QUESTIONS = 8  # of one call, fields and repeated ones included
 MAX_MESSAGE_CHARS = 1000
@@ -79,7 +80,7 @@ class Elicitation:
         except ElicitationRefused as refused:
             return await self._refuse(str(refused))
         if not fields:
-            answer = await self._put(_clean(message, MAX_MESSAGE_CHARS), (YES,))
+            answer = await self._put(to_plain_line(message, MAX_MESSAGE_CHARS), (YES,))
             return ElicitAnswer("accept", {}) if answer.text == YES else _give_up(answer)
         content: dict[str, Value] = {}
         for field in fields:
@@ -98,7 +99,7 @@ class Elicitation:
             host = await self._check_link(link)
         except (ToolError, ElicitationRefused) as refused:
             return await self._refuse(str(refused))
-        text = f"{_clean(message, MAX_MESSAGE_CHARS)}\nIt wants you to open a page at {host}:\n{link}"
+        text = f"{to_plain_line(message, MAX_MESSAGE_CHARS)}\nIt wants you to open a page at {host}:\n{link}"
         answer = await self._put(text, (YES,))
         return ElicitAnswer("accept") if answer.text == YES else _give_up(answer)
 
@@ -118,7 +119,7 @@ class Elicitation:
         choices = tuple(field.choices)
         if not field.is_required:
             choices = (*choices, SKIP)
-        text = f"{_clean(message, MAX_MESSAGE_CHARS)}\n{field.label}"
+        text = f"{to_plain_line(message, MAX_MESSAGE_CHARS)}\n{field.label}"
         for _ in range(MAX_ATTEMPTS):
             answer = await self._put(text, choices, is_typed=not field.choices)
             if answer.text is None or answer.text in choices:
@@ -157,7 +158,7 @@ def parse_form(message: str, schema: Mapping[str, Any]) -> list[_Field]:
     required = schema.get("required")
     names = required if isinstance(required, list) else []
     fields = [_parse_field(str(name), field, name in names) for name, field in properties.items()]
-    _refuse_secrets(_clean(message, MAX_MESSAGE_CHARS), fields)
+    _refuse_secrets(to_plain_line(message, MAX_MESSAGE_CHARS), fields)
     return fields
 
 
@@ -167,8 +168,8 @@ def _parse_field(name: str, schema: object, is_required: bool) -> _Field:
     kind = schema.get("type", "string")
     if not isinstance(kind, str) or kind not in {"string", "integer", "number", "boolean"}:
         raise ElicitationRefused(f"it asked for a kind of value that cannot be given here ({kind!s:.20})")
-    title = _clean(str(schema.get("title") or name), MAX_LABEL_CHARS)
-    description = _clean(str(schema.get("description") or ""), MAX_MESSAGE_CHARS)
+    title = to_plain_line(str(schema.get("title") or name), MAX_LABEL_CHARS)
+    description = to_plain_line(str(schema.get("description") or ""), MAX_MESSAGE_CHARS)
     label = f"{title}: {description}" if description else f"{title}?"
     return _Field(name, label, kind, _list_choices(kind, schema), is_required, schema)
 
@@ -188,7 +189,7 @@ def _list_choices(kind: str, schema: Mapping[str, Any]) -> dict[str, Value]:
     if len(values) > MAX_CHOICES:
         raise ElicitationRefused(f"it asked to choose among {len(values)}, which are too many for buttons")
     choices = {
-        _clean(str(label), MAX_LABEL_CHARS): value for label, value in zip(labels, values, strict=True)
+        to_plain_line(str(label), MAX_LABEL_CHARS): value for label, value in zip(labels, values, strict=True)
     }
     own_labels = {label.casefold() for label in choices} & {"", SKIP.casefold(), _DECLINE}
     if own_labels or len(choices) < len(values):
@@ -199,8 +200,8 @@ def _list_choices(kind: str, schema: Mapping[str, Any]) -> dict[str, Value]:
 def _refuse_secrets(message: str, fields: list[_Field]) -> None:
     """Refuse to ask for a secret: what is typed in a chat stays in it, and goes to the server as it is."""
     for field in fields:
-        name = _clean(field.name, MAX_LABEL_CHARS)
-        format = _clean(str(field.schema.get("format")), MAX_LABEL_CHARS)
+        name = to_plain_line(field.name, MAX_LABEL_CHARS)
+        format = to_plain_line(str(field.schema.get("format")), MAX_LABEL_CHARS)
         if field.kind == "boolean" or field.choices:
             continue
         words = _strip_styles(f"{name} {format} {field.label} {message}").replace("_", " ")
@@ -282,19 +283,3 @@ def _parse_number(kind: str, text: str) -> float | int | None:
     if kind == "number":
         return number
     return int(number) if number.is_integer() else None
-
-
-def _clean(text: str, max_chars: int) -> str:
-    """A stranger's text for a chat: without characters that hide, or that turn the direction of writing."""
-    plain = "".join(map(_show_character, text[: 2 * max_chars]))
-    shown = " ".join(plain.split())
-    return shown if len(shown) <= max_chars else f"{shown[: max_chars - 1]}…"
-
-
-def _show_character(character: str) -> str:
-    match unicodedata.category(character):
-        case "Cc" | "Zl" | "Zp":
-            return " "
-        case "Cf" | "Cs" | "Co" | "Cn":
-            return ""
-    return character

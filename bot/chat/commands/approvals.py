@@ -13,11 +13,12 @@ from bot.db.tools.approvals import Allowance, ApprovalAnswer, ApprovalQuestion
 from bot.domain import Button, Part
 from bot.translations.formats import format_moment
 from bot.translations.translator import ENGLISH, Translator
+from bot.turns import find_choice
 
 REVOKE_PREFIX = "revoke:"
 MAX_LISTED = 60  # questions, and as many allowances
 
-_ANSWERS = frozenset(get_args(ApprovalAnswer)) - {"expired", "stopped"}
+_ANSWERS = frozenset(get_args(ApprovalAnswer)) - {"expired", "given", "stopped"}
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
@@ -27,11 +28,34 @@ async def handle_answer_button(context: ActionContext) -> ActionResult:
     if answer not in _ANSWERS or not _NUMBER.fullmatch(question_id):
         return expire_button(context)
     question = await approvals.find(context.tx, int(question_id))
+    return await _answer(context, question, cast(ApprovalAnswer, answer))
+
+
+async def handle_choice_button(context: ActionContext) -> ActionResult:
+    """A choice of a question of the model's own; `context.args` is its number and the question's id."""
+    number, _, question_id = context.args.partition(":")
+    if not (_NUMBER.fullmatch(number) and _NUMBER.fullmatch(question_id)):
+        return expire_button(context)
+    question = await approvals.find(context.tx, int(question_id))
+    choice = find_choice(question, int(number)) if question is not None else None
+    if choice is None:
+        return expire_button(context)
+    return await _answer(context, question, "given", choice)
+
+
+async def _answer(
+    context: ActionContext,
+    question: ApprovalQuestion | None,
+    answer: ApprovalAnswer,
+    reply: str | None = None,
+) -> ActionResult:
+    if question is None:
+        return expire_button(context)
     answerer = (context.person, context.name)
-    if question is not None and question.who == "asker" and context.speaks_for(question.asker):
+    if question.who == "asker" and context.speaks_for(question.asker):
         answerer = (question.asker, context.name)
     toast = await context.deps.turns.approvals.answer(
-        context.tx, int(question_id), cast(ApprovalAnswer, answer), answerer, now=context.now
+        context.tx, question.id, answer, answerer, reply, now=context.now
     )
     return ActionResult(toast=toast)
 

@@ -210,6 +210,7 @@ BUTTONS = (
     ButtonKind("new", conversation.handle_new_button, concerns_others=True),
     ButtonKind("stop", _with_number(_stop_turn), concerns_others=True),
     ButtonKind("allow", approvals.handle_answer_button, concerns_others=True),
+    ButtonKind("choice", approvals.handle_choice_button, concerns_others=True),
     ButtonKind("signin", sign_in.handle_sign_in_button, in_groups=False),
     ButtonKind("answer", tool_answers.handle_answer_button, concerns_others=True),
     ButtonKind("revoke", approvals.handle_revoke_button),

@@ -295,9 +295,8 @@ async def _wipe_questions(tx: Transaction, turn_ids: Sequence[int]) -> None:
     questions = select(approvals.c.id).where(approvals.c.turn.in_(turn_ids))
     rows = select(approval_messages.c.outbox).where(approval_messages.c.approval.in_(questions))
     await _wipe_outbox(tx, turn_ids, outbox.c.id.in_(rows))
-    await tx.execute(
-        update(approvals).where(approvals.c.turn.in_(turn_ids)).values(arguments="{}", binding=None)
-    )
+    wiped = {"arguments": "{}", "binding": None, "reply": None}
+    await tx.execute(update(approvals).where(approvals.c.turn.in_(turn_ids)).values(wiped))
 
 
 async def _wipe_inbox(tx: Transaction, _: Sequence[int], condition: ColumnElement[bool]) -> None:

@@ -113,7 +113,8 @@ approvals = Table(
     Column("binding", Text),
     Column("asked_at", Float, nullable=False),
     Column("expires_at", Float, nullable=False),
-    Column("answer", Text),  # once, here, denied, expired or stopped; NULL: open
+    Column("answer", Text),  # once, here, given, denied, expired or stopped; NULL: open
+    Column("reply", Text),  # what the person said to a question of the model's own, if given
     Column("answered_by", BigInteger),
     Column("answered_at", Float),
     UniqueConstraint("turn", "step", "call_id"),

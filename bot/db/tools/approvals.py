@@ -15,7 +15,7 @@ from bot.db.tables import turns as turn_rows
 from bot.db.transaction import Transaction
 from bot.domain import Lane
 
-ApprovalAnswer = Literal["once", "here", "denied", "expired", "stopped"]
+ApprovalAnswer = Literal["once", "here", "given", "denied", "expired", "stopped"]
 ApproverKind = Literal["asker", "admins"]
 
 _IS_OPEN = approvals.c.answer.is_(None)
@@ -45,7 +45,10 @@ class NewApprovalQuestion:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalQuestion:
-    """A stored question; `answer` None: it is open. `answered_by` None: no person answered it."""
+    """A stored question; `answer` None: it is open. `answered_by` None: no person answered it.
+
+    `reply`: what they said, if the answer was given in words.
+    """
 
     id: int
     turn: int
@@ -61,6 +64,7 @@ class ApprovalQuestion:
     asked_at: float
     expires_at: float
     answer: ApprovalAnswer | None
+    reply: str | None
     answered_by: int | None
 
 
@@ -149,6 +153,28 @@ async def list_answered_turns(tx: Transaction, answered_turns: Iterable[int]) ->
     return sorted(ids - {*(await tx.execute(waiting)).scalars()})
 
 
+async def find_asked(
+    tx: Transaction, lane: Lane, person: int, tool: str, *, received_at: float, now: float
+) -> tuple[int, int | None] | None:
+    """Find the question of a tool that is open, and was when a message of its person came to this lane.
+
+    Returns its id and that of the message which asks it, None while that is being sent. Another answer waits
+    until this transaction ends.
+    """
+    query = (
+        select(approvals.c.id, outbox.c.message_id)
+        .join(approval_messages, approval_messages.c.approval == approvals.c.id)
+        .join(outbox, outbox.c.id == approval_messages.c.outbox)
+        .where(_IS_OPEN, approvals.c.expires_at > now, approvals.c.asked_at < received_at)
+        .where(approvals.c.lane == lane.key, approvals.c.asker == person, approvals.c.tool == tool)
+        .where(outbox.c.tries > 0)
+        .order_by(outbox.c.id.desc())
+        .limit(1)
+    )
+    row = (await tx.execute(query.with_for_update(of=approvals))).one_or_none()
+    return None if row is None else (row.id, row.message_id)
+
+
 async def load_of_turn(tx: Transaction, turn: int) -> dict[tuple[int, str], ApprovalQuestion]:
     """The questions of a turn, by step and call id."""
     rows = await tx.execute(select(approvals).where(approvals.c.turn == turn).order_by(approvals.c.id))
@@ -185,11 +211,18 @@ async def find_next_expiry(tx: Transaction) -> float | None:
 
 
 async def store_answer(
-    tx: Transaction, question: int, answer: ApprovalAnswer, answered_by: int | None, *, now: float
+    tx: Transaction,
+    question: int,
+    answer: ApprovalAnswer,
+    answered_by: int | None,
+    reply: str | None = None,
+    *,
+    now: float,
 ) -> bool:
     """Store the answer; False if there was one before. `answered_by` None: no person answered."""
     if_open = update(approvals).where(approvals.c.id == question, _IS_OPEN)
-    stored = await tx.execute(if_open.values(answer=answer, answered_by=answered_by, answered_at=now))
+    values = {"answer": answer, "reply": reply, "answered_by": answered_by, "answered_at": now}
+    stored = await tx.execute(if_open.values(values))
     return stored.rowcount > 0
 
 

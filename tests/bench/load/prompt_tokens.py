@@ -1,4 +1,4 @@
-"""What prompts cost in tokens: the first one with ten tools, and sixty turns of one conversation.
+"""What prompts cost in tokens: the first one with eleven tools, and sixty turns of one conversation.
 
 The simulated endpoint counts them, by its printed rule, so they compare with each other only.
 """
@@ -25,8 +25,8 @@ from tests.bench.harness.stage import PATIENCE_SECONDS, Stage, open_stages
 from tools.base import Tool
 from tools.registry import discover
 
-TOOL_COUNT = 10
-MAX_FIRST_PROMPT_TOKENS = 860
+TOOL_COUNT = 11
+MAX_FIRST_PROMPT_TOKENS = 910
 MAX_PREFILL_THOUSANDS = 18
 MAX_PROMPT_TOKENS: int = Settings.model_fields["prompt_budget"].default
 
@@ -56,7 +56,7 @@ class TokenSums:
 
 
 async def measure_prompt_tokens(bot_names: tuple[BotName, ...], folder: Path, turns: int) -> list[FigureRow]:
-    """One conversation of `turns` turns a bot, and the first prompt of ours with ten tools."""
+    """One conversation of `turns` turns a bot, and the first prompt of ours with eleven tools."""
     make_endpoint = partial(SimulatedEndpoint, brain=workload.ProseBrain(), profile=_THINKS_BY_DEFAULT)
     async with open_stages(bot_names, folder, make_endpoint) as stages:
         async with asyncio.TaskGroup() as tasks:
@@ -73,7 +73,7 @@ async def measure_prompt_tokens(bot_names: tuple[BotName, ...], folder: Path, tu
     return [
         FigureRow(
             "first_prompt",
-            "first prompt, ten tools",
+            "first prompt, eleven tools",
             "tokens",
             first,
             limit_to(MAX_FIRST_PROMPT_TOKENS),
@@ -123,13 +123,13 @@ def sum_requests(requests: Sequence[RequestRecord], *, thought_tokens: int) -> T
 
 
 async def measure_first_prompt() -> tuple[int, int]:
-    """Tokens of the first prompt as the gateway sends it: with ten tools (samples included), and without."""
+    """Tokens of the first prompt as the gateway sends it: with eleven tools, samples included, and none."""
     shipped = list(discover())
-    ten_tools = [*shipped, *SAMPLE_TOOLS][: max(TOOL_COUNT, len(shipped))]
+    eleven_tools = [*shipped, *SAMPLE_TOOLS][: max(TOOL_COUNT, len(shipped))]
     endpoint = SimulatedEndpoint(brain=workload.ProseBrain())
     async with serve(endpoint.app) as url:
         llm = ModelClient(f"{url}/v1", None, SeatLimiter(1))
-        for tools in (ten_tools, []):
+        for tools in (eleven_tools, []):
             await llm.call(_build_request(tools), lambda text: None, lambda: None)
         await llm.close()
     with_tools, without_tools = (log.prompt_tokens for log in endpoint.requests)
