@@ -159,6 +159,22 @@ def recall(
     write_output(format_json(report) if json else format_lines(report))
 
 
+@bench.command(epilog="Examples: canvasgram bench questions --endpoint http://gpu:8000/v1 · --json")
+def questions(
+    endpoint: EndpointOption = "http://localhost:8000/v1",
+    key: KeyOption = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+) -> None:
+    """Measure how often the model asks back. Sends 60 clear requests and 40 others in five languages."""
+    from bot.bench.endpoint import questions_back
+    from bot.bench.endpoint.run import EndpointAddress
+    from bot.bench.harness.progress import progress_bars
+
+    with progress_bars() as step:
+        report = asyncio.run(questions_back.run_questions(EndpointAddress(endpoint, key), step))
+    write_output(questions_back.format_json(report) if json else questions_back.format_lines(report))
+
+
 def _build_work(
     measure: "MeasureEndpoint", out: Path | None, as_json: bool, *, compare: bool = False
 ) -> Work:
