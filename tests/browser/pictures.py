@@ -45,7 +45,8 @@ async def open_tab(browser: Browser, address: str, width: int) -> AsyncIterator[
 async def take_pictures(browser: Browser, folder: Path) -> None:
     """Ask the demo what it can show, and kill its gateway in the middle of a story."""
     timing = Timing.canvas(CANVAS_SECONDS, prefill_tokens_per_s=PREFILL_TOKENS_PER_SECOND)
-    story, news, _reminder, *others = SHOWCASE_QUESTIONS  # after the news, a reminder would ask first
+    # After the news, a reminder would ask first; the last question asks back.
+    story, news, _reminder, *others, _ = SHOWCASE_QUESTIONS
     async with open_page(timing=timing) as page:
         ben, ann = page.demo.other_person, page.demo.person
         for person, question in (*((ben, question) for question in others), (ann, news)):

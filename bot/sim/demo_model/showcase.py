@@ -19,6 +19,7 @@ SHOWCASE_QUESTIONS: tuple[str, ...] = (
     "What is 2^100 / 7, exactly?",
     "Remember that my train leaves at 7:40",
     "What do you know about me?",
+    "Suggest a day trip",
 )
 """By what is most worth seeing."""
 
@@ -283,6 +284,15 @@ def _answer_tides(_: re.Match[str], _results: Sequence[_ToolResult], _tool_names
     return _TIDES_ANSWER
 
 
+def _answer_trip(_: re.Match[str], results: Sequence[_ToolResult], tool_names: frozenset[str]) -> str:
+    if not results:
+        question = "What are you in the mood for?\nThe sea\nThe mountains\nA city"
+        return _call_tool("ask", tool_names, {"question": question})
+    return (
+        f"**{results[-1].text}**, then: a real model would plan your day now. My question waited without it."
+    )
+
+
 def _answer_story(_: re.Match[str], _results: Sequence[_ToolResult], _tool_names: frozenset[str]) -> str:
     return STORY
 
@@ -292,6 +302,7 @@ _TOPICS: tuple[tuple[re.Pattern[str], TopicAnswer], ...] = tuple(
     for pattern, topic in (
         (r"\b(story|lighthouse)\b", _answer_story),
         (r"\btides?\b", _answer_tides),
+        (r"\bday trip\b", _answer_trip),
         (r"^(?:(?P<name>[^:\n]{1,40}):\s+)?who am i\b", _answer_who),
         (r"\b(?:new|news) (?:in|from|about) (?P<place>.+)", _answer_news),
         (r"\bremind me (?P<when>.+?) to (?P<text>.+)", _answer_remind),

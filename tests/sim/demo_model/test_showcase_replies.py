@@ -1,3 +1,4 @@
+import json
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -8,11 +9,12 @@ from bot.sim.demo_model.showcase import SHOWCASE_QUESTIONS, answer_showcase
 from bot.sim.demo_model.story import STORY
 from bot.sim.vllm.server import SimulatedEndpoint, count_tokens
 from tests.support.endpoint_client import SimulatorClient, open_client
+from tools.builtin.ask import parse_question
 
 NOW = datetime(2026, 11, 20, 10, 24, tzinfo=UTC)
 TOOLS = [
     {"type": "function", "function": {"name": name, "description": name, "parameters": {"type": "object"}}}
-    for name in ("clock", "calculate", "fetch_page", "remember", "recall", "schedule")
+    for name in ("ask", "clock", "calculate", "fetch_page", "remember", "recall", "schedule")
 ]
 
 
@@ -94,6 +96,13 @@ async def test_it_remembers_and_recalls() -> None:
     assert "my train leaves at 7:40" in text
     _, text = await answer_question(SHOWCASE_QUESTIONS[6], "Nothing has been remembered in this chat.")
     assert text.startswith("Nothing has been remembered")
+
+
+async def test_it_asks_back_with_choices() -> None:
+    [(name, arguments)], text = await answer_question(SHOWCASE_QUESTIONS[7], "The sea")
+    assert name == "ask"
+    assert parse_question(json.loads(arguments)["question"]).choices == ("The sea", "The mountains", "A city")
+    assert text.startswith("**The sea**, then")
 
 
 async def test_it_has_itself_reminded_and_asks_where_the_person_is() -> None:
