@@ -1,6 +1,6 @@
 """Tables as plain values: columns and cells, which `table_view` shows and exports."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import htpy as h
@@ -57,6 +57,11 @@ class Cell:
     title: str | None = None
     style: str = ""
     picture: h.Node = None
+
+
+def list_attributes(columns: Iterable[TableColumn], record: object) -> list[Cell]:
+    """A cell for each column, with the attribute of a record that has the column's key."""
+    return [Cell(getattr(record, column.key)) for column in columns]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,13 @@
 """Tables of readings, unknown usage, changes by admins, backups and the settings in force. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from pydantic import SecretStr
 
 from bot.admin.components import build_url, cut, format_duration
-from bot.admin.data_table import Cell, DataTable, NumberColumn, TableColumn
+from bot.admin.data_table import Cell, DataTable, NumberColumn, TableColumn, list_attributes
 from bot.admin.names import name_person
 from bot.db.tools.audit import AuditEntry
 from bot.db.usage.counter_readings import CounterReading
@@ -32,49 +32,52 @@ class StoredBackup:
     size: int
 
 
+_READING_COUNTS = (
+    NumberColumn("prompt_seen", "Input"),
+    NumberColumn("prompt_own", "ours"),
+    NumberColumn("cached_seen", "Cached"),
+    NumberColumn("cached_own", "ours"),
+    NumberColumn("generated_seen", "Output"),
+    NumberColumn("generated_own", "ours"),
+    NumberColumn("requests_seen", "Requests"),
+    NumberColumn("requests_own", "ours"),
+    NumberColumn("gap", "Gap"),
+)
+_UNKNOWN_COUNTS = (
+    NumberColumn("calls", "Calls"),
+    NumberColumn("input", "Input unknown"),
+    NumberColumn("cached", "Cached unknown"),
+    NumberColumn("output", "Output unknown"),
+    NumberColumn("reasoning", "Thought unknown"),
+    NumberColumn("partial", "Counted in part"),
+)
+
+
 def build_readings(readings: Iterable[CounterReading], zone: ZoneInfo) -> DataTable:
     """The server's counters beside ours, a row each time they were read."""
     columns = (
         TableColumn("read_at", "Read"),
-        NumberColumn("prompt_seen", "Input"),
-        NumberColumn("prompt_own", "ours"),
-        NumberColumn("cached_seen", "Cached"),
-        NumberColumn("cached_own", "ours"),
-        NumberColumn("generated_seen", "Output"),
-        NumberColumn("generated_own", "ours"),
-        NumberColumn("requests_seen", "Requests"),
-        NumberColumn("requests_own", "ours"),
-        NumberColumn("gap", "Gap"),
+        *_READING_COUNTS,
         NumberColumn("steps_per_canvas", "Steps a canvas"),
         TableColumn("why", "Cause"),
     )
-    rows = tuple(_build_reading(reading, zone) for reading in readings)
     return DataTable(
         "readings",
         "The server's counters beside ours",
         columns,
-        rows,
+        tuple(_build_reading(reading, zone) for reading in readings),
         "Not read in this time. They are read every ten minutes, where the server shows them.",
     )
 
 
 def _build_reading(reading: CounterReading, zone: ZoneInfo) -> tuple[Cell, ...]:
-    counts = (
-        reading.prompt_seen,
-        reading.prompt_own,
-        reading.cached_seen,
-        reading.cached_own,
-        reading.generated_seen,
-        reading.generated_own,
-        reading.requests_seen,
-        reading.requests_own,
-        reading.gap,
-    )
-    is_compared = reading.since is not None
+    counts = list_attributes(_READING_COUNTS, reading)
+    if reading.since is None:
+        counts = [Cell(None, EMPTY_CELL) for _ in counts]
     steps = reading.steps_per_canvas
     return (
         _time_cell(reading.read_at, zone),
-        *(Cell(count) if is_compared else Cell(None, EMPTY_CELL) for count in counts),
+        *counts,
         Cell(steps, EMPTY_CELL if steps is None else format_steps(steps)),
         Cell(reading.why, cut(reading.why, MAX_VALUE_CHARACTERS)),
     )
@@ -85,27 +88,17 @@ def build_unknown_usage(usages: Iterable[UnknownUsage], build_href: Callable[[st
 
     `build_href` returns the address of the turns with such calls, by what is unknown and why.
     """
-    columns = (
-        TableColumn("reason", "Why"),
-        NumberColumn("calls", "Calls"),
-        NumberColumn("input", "Input unknown"),
-        NumberColumn("cached", "Cached unknown"),
-        NumberColumn("output", "Output unknown"),
-        NumberColumn("reasoning", "Thought unknown"),
-        NumberColumn("partial", "Counted in part"),
-    )
     rows = tuple(
         (
             Cell(usage.reason, cut(usage.reason)),
-            Cell(usage.calls, href=build_href("any", usage.reason)),
-            Cell(usage.input, href=build_href("input", usage.reason)),
-            Cell(usage.cached, href=build_href("cached", usage.reason)),
-            Cell(usage.output, href=build_href("output", usage.reason)),
-            Cell(usage.reasoning, href=build_href("reasoning", usage.reason)),
-            Cell(usage.partial, href=build_href("partial", usage.reason)),
+            *(
+                replace(cell, href=build_href("any" if column.key == "calls" else column.key, usage.reason))
+                for column, cell in zip(_UNKNOWN_COUNTS, list_attributes(_UNKNOWN_COUNTS, usage), strict=True)
+            ),
         )
         for usage in usages
     )
+    columns = (TableColumn("reason", "Why"), *_UNKNOWN_COUNTS)
     return DataTable("unknown-usage", "Calls that lack a count", columns, rows, "All usage is known.")
 
 

@@ -7,7 +7,7 @@ import htpy as h
 
 from bot.admin.components import format_duration
 from bot.admin.svg_chart import FAULT_MARK, draw_piece, show_legend
-from bot.usage.intervals import INTERVAL_ORDER, IntervalKind, column_name
+from bot.usage.intervals import INTERVAL_LABELS, list_intervals
 from bot.usage.palette import TIME_KIND_NAMES, TIME_KINDS
 
 _WIDTH = 84
@@ -38,8 +38,8 @@ def _draw_pieces(seconds: Mapping[str, float], pixels_a_second: float) -> Iterat
     begin = 0.0
     limit = _WIDTH - _MARGIN
     has_fault = False
-    for kind, intervals in groupby(_list_known(seconds), key=lambda interval: TIME_KINDS[interval]):
-        end = begin + pixels_a_second * sum(seconds[column_name(interval)] for interval in intervals)
+    for kind, intervals in groupby(list_intervals(seconds), key=lambda interval: TIME_KINDS[interval[0]]):
+        end = begin + pixels_a_second * sum(value for _, value in intervals)
         if begin < limit:
             yield draw_piece(kind, begin, 1, min(end, limit) - begin, _HEIGHT - 2)
         has_fault = has_fault or kind == "fault"
@@ -50,15 +50,9 @@ def _draw_pieces(seconds: Mapping[str, float], pixels_a_second: float) -> Iterat
         yield h.text(".fault", x=f"{begin + 1:.1f}", y=str(_HEIGHT - 2))[FAULT_MARK]
 
 
-def _list_known(seconds: Mapping[str, float]) -> list[IntervalKind]:
-    return [interval for interval in INTERVAL_ORDER if seconds[column_name(interval)]]
-
-
 def describe_seconds(seconds: Mapping[str, float]) -> str:
     """The intervals of an account as a sum."""
-    parts = (
-        f"{interval} {format_duration(seconds[column_name(interval)])}" for interval in _list_known(seconds)
-    )
+    parts = (f"{INTERVAL_LABELS[kind]} {format_duration(value)}" for kind, value in list_intervals(seconds))
     return f"{' + '.join(parts)} = {format_duration(seconds['whole'])}"
 
 
@@ -67,5 +61,5 @@ def show_bar_legend(turns: Iterable[Mapping[str, float]], scale: float) -> h.Nod
     known = [turn for turn in turns if turn]
     if not known:
         return None
-    used = (TIME_KINDS[interval] for turn in known for interval in _list_known(turn))
+    used = (TIME_KINDS[interval] for turn in known for interval, _ in list_intervals(turn))
     return show_legend(TIME_KIND_NAMES.items(), used, f"A full bar is {format_duration(scale)}; › is longer.")

@@ -10,7 +10,7 @@ from bot.admin.table_view import build_count_cell, build_seconds_cell
 from bot.canvases import costs_canvases
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
 from bot.usage.figures import EMPTY_CELL, UNKNOWN, format_share
-from bot.usage.intervals import INTERVAL_DESCRIPTIONS, INTERVAL_ORDER, column_name
+from bot.usage.intervals import INTERVAL_DESCRIPTIONS, INTERVAL_LABELS, list_intervals
 from bot.usage.refusals import describe_tool_outcome
 from bot.usage.turn_report import ANSWER_LABELS, describe_prompt, format_server_times
 
@@ -70,20 +70,18 @@ def build_tables(turn: TurnSteps, names: Mapping[int, str]) -> tuple[DataTable, 
 
 
 def _list_intervals(turn: TurnSteps) -> tuple[tuple[Cell, ...], ...]:
-    whole = turn.account.get("whole")
-    if not whole:
-        return ()
-    rows = []
-    for kind in INTERVAL_ORDER:
-        seconds = turn.account[column_name(kind)]
-        if seconds:
-            share = seconds / whole
-            cells = (
-                Cell(round(seconds, 3), f"{seconds:.3f}"),
-                Cell(round(share, 4), format_share(share, 1, decimals=0)),
-            )
-            rows.append((Cell(kind), *cells, Cell(INTERVAL_DESCRIPTIONS[kind])))
-    return tuple(rows)
+    return tuple(
+        (
+            Cell(kind, INTERVAL_LABELS[kind]),
+            Cell(round(seconds, 3), f"{seconds:.3f}"),
+            Cell(
+                round(seconds / turn.account["whole"], 4),
+                format_share(seconds, turn.account["whole"], decimals=0),
+            ),
+            Cell(INTERVAL_DESCRIPTIONS[kind]),
+        )
+        for kind, seconds in list_intervals(turn.account)
+    )
 
 
 def _build_call(number: int, call: CallStep, turn: TurnSteps) -> tuple[Cell, ...]:

@@ -20,9 +20,9 @@ from bot.admin.svg_chart import (
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps
 from bot.domain import MAX_BLOCK_TIMES
 from bot.usage.figures import UNKNOWN, format_seconds, format_share
-from bot.usage.palette import INTERVAL_KINDS, TIME_KIND_NAMES, TimeKind
+from bot.usage.intervals import INTERVAL_LABELS, list_intervals
+from bot.usage.palette import TIME_KIND_NAMES, TIME_KINDS, TimeKind
 from bot.usage.refusals import describe_tool_outcome
-from bot.usage.tables import INTERVAL_NAMES
 
 MAX_ROWS = 44  # of four shapes each: with deliveries and axis below MAX_SHAPES
 MAX_PARTS = 10
@@ -46,29 +46,29 @@ def show_intervals(turn: TurnSteps) -> h.Node:
     """The intervals side by side, and the sum as a line."""
     if not turn.account:
         return h.p(".nothing")["Not known: the turn has no account (yet)."]
-    seconds = {name: value for name, value in turn.account.items() if value and name != "whole"}
     bars = []
     begin = 0.0
-    for name, value in seconds.items():
-        duration = format_duration(value)
-        title = f"{INTERVAL_NAMES[name]}: {duration}"
-        texts = (f"{INTERVAL_NAMES[name]} {duration}", INTERVAL_NAMES[name], duration)
-        bars.append(Bar(0, INTERVAL_KINDS[name], begin, begin + value, title, texts=texts))
-        begin += value
+    for kind, seconds in list_intervals(turn.account):
+        duration = format_duration(seconds)
+        label = INTERVAL_LABELS[kind]
+        texts = (f"{label} {duration}", label, duration)
+        bars.append(Bar(0, TIME_KINDS[kind], begin, begin + seconds, f"{label}: {duration}", texts=texts))
+        begin += seconds
     whole = turn.account["whole"]
     chart = draw_chart("Where the seconds went", ["whole"], bars, _build_axis(0.0, max(whole, begin)))
-    return chart, h.p(".sum")[_show_sum(seconds, whole)]
+    return chart, h.p(".sum")[_show_sum(turn.account)]
 
 
-def _show_sum(seconds: Mapping[str, float], whole: float) -> Iterator[h.Node]:
-    for number, (name, value) in enumerate(seconds.items()):
+def _show_sum(account: Mapping[str, float]) -> Iterator[h.Node]:
+    missing = account["whole"]
+    for number, (kind, seconds) in enumerate(list_intervals(account)):
         sign = " + " if number else ""
-        text = f"{INTERVAL_NAMES[name]} {format_seconds(value)} s"
-        yield sign, h.span(".nowrap")[show_swatch(INTERVAL_KINDS[name]), text]
-    missing = whole - sum(seconds.values())
+        text = f"{INTERVAL_LABELS[kind]} {format_seconds(seconds)} s"
+        yield sign, h.span(".nowrap")[show_swatch(TIME_KINDS[kind]), text]
+        missing -= seconds
     if abs(missing) > _ROUNDING_SECONDS:
         yield f" + not measured {format_seconds(missing)} s"
-    yield " = ", h.strong(".nowrap")[f"{format_seconds(whole)} s"], ", the whole."
+    yield " = ", h.strong(".nowrap")[f"{format_seconds(account['whole'])} s"], ", the whole."
 
 
 def describe_longest(turn: TurnSteps) -> str:
@@ -77,9 +77,8 @@ def describe_longest(turn: TurnSteps) -> str:
     if not whole:
         return ""
     sums: defaultdict[str, float] = defaultdict(float)
-    for name, value in turn.account.items():
-        if name != "whole":
-            sums[_name_kind(INTERVAL_KINDS[name], turn)] += value
+    for kind, seconds in list_intervals(turn.account):
+        sums[_name_kind(TIME_KINDS[kind], turn)] += seconds
     longest = sorted(sums.items(), key=lambda kind: -kind[1])
     shares = [(name, seconds / whole) for name, seconds in longest[:MAX_NAMED]]
     parts = [
@@ -108,9 +107,9 @@ def _sum_by_name(kind: TimeKind, turn: TurnSteps) -> Mapping[str, float]:
             if tool.began_at is not None and tool.ended_at is not None:
                 sums[tool.name] += tool.ended_at - tool.began_at
     if kind == "wait":
-        for name, seconds in turn.account.items():
-            if seconds and INTERVAL_KINDS.get(name) == kind:
-                sums[INTERVAL_NAMES[name]] += seconds
+        for interval, seconds in list_intervals(turn.account):
+            if TIME_KINDS[interval] == kind:
+                sums[INTERVAL_LABELS[interval]] += seconds
     return sums
 
 

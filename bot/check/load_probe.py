@@ -5,7 +5,7 @@ Reports only what arrived, never what it means.
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from bot.check.client import CallBudgetSpent, CallLost, EndpointBusy, ProbeClient
@@ -57,9 +57,7 @@ async def _sample_load(
 ) -> list[Gauges]:
     """Gauges until all calls are done or seen running; `on_waiting` is called whenever some of them wait."""
     samples: list[Gauges] = []
-    for pause in client.limits.pause_seconds:
-        await asyncio.sleep(pause)
-        sample = await client.read_gauges()
+    async for sample in _watch_gauges(client):
         if sample is not None:
             samples.append(sample)
             if sample.waiting:
@@ -69,6 +67,13 @@ async def _sample_load(
         if all(call.done() for call in calls):
             break
     return samples
+
+
+async def _watch_gauges(client: ProbeClient) -> AsyncIterator[Gauges | None]:
+    """The gauges after each of the pauses."""
+    for pause in client.limits.pause_seconds:
+        await asyncio.sleep(pause)
+        yield await client.read_gauges()
 
 
 async def probe_abort(client: ProbeClient, body: Mapping[str, Any]) -> AbortProbeResult:
@@ -81,9 +86,7 @@ async def probe_abort(client: ProbeClient, body: Mapping[str, Any]) -> AbortProb
     )
     samples: list[Gauges] = []
     aborted_at = time.monotonic()
-    for pause in client.limits.pause_seconds:
-        await asyncio.sleep(pause)
-        sample = await client.read_gauges()
+    async for sample in _watch_gauges(client):
         if sample is not None:
             samples.append(sample)
             if sample.running <= before.running:

@@ -11,7 +11,7 @@ from operator import itemgetter
 
 from bot.db.usage.turn_steps import TurnSteps
 from bot.demo.environment import POLL_SECONDS, Demo
-from bot.demo.turn_progress import INTERVAL_LABELS, build_progress, describe_gateway, name_tools
+from bot.demo.turn_progress import build_progress, describe_gateway, name_tools
 from bot.domain import Lane
 from bot.errors import CanvasgramError
 from bot.http_server import serve
@@ -20,22 +20,18 @@ from bot.sim.page.app import ChatPage, PageNotice
 from bot.sim.page.view import ChatView, ViewLabels
 from bot.usage.breakdown import TurnBreakdown, build_turn_breakdown, format_breakdown
 from bot.usage.figures import format_share
-from bot.usage.intervals import INTERVAL_DESCRIPTIONS, IntervalKind
-from bot.usage.palette import TIME_KINDS, render_css
+from bot.usage.intervals import INTERVAL_DESCRIPTIONS, INTERVAL_LABELS, IntervalKind
+from bot.usage.palette import TIME_KINDS, TimeKind, render_css
 
 GROUP_ID = -1001000000001
 GROUP_TITLE = "Weekend"
-_PLAIN_WORDS: Mapping[str, str] = {
-    "lane wait": "waiting",
-    "seat wait": "waiting",
-    "server queue": "waiting",
-    "approval wait": "waiting",
-    "back-off": "waiting",
-    "first canvas": "writing",
-    "further canvases": "writing",
-    "failed calls": "down",
-    "down": "down",
-    "Telegram": "delivery",
+_PLAIN_WORDS: Mapping[TimeKind, str] = {
+    "wait": "waiting",
+    "canvas": "writing",
+    "more": "writing",
+    "delivery": "delivery",
+    "own": "the gateway",
+    "fault": "down",
 }
 _PLAIN_TOOL_WORDS = {"search_web": "search", "fetch_page": "reading"}
 
@@ -141,10 +137,10 @@ def _to_page_breakdown(turn: TurnSteps) -> dict[str, object]:
 def _summarize(breakdown: TurnBreakdown, turn: TurnSteps) -> str:
     """The whole, what most of it went into, and the canvases, in words for everybody."""
     tool_words = dict.fromkeys(_PLAIN_TOOL_WORDS.get(tool.name, tool.name) for tool in turn.tools)
-    words: dict[str, str] = {**_PLAIN_WORDS, "tools": " and ".join(tool_words)}
+    words: dict[TimeKind, str] = {**_PLAIN_WORDS, "tool": " and ".join(tool_words)}
     seconds: defaultdict[str, float] = defaultdict(float)
     for kind, value in breakdown.interval_seconds:
-        seconds[words.get(kind, "the gateway")] += value
+        seconds[words[TIME_KINDS[kind]]] += value
     word, most = max(seconds.items(), key=itemgetter(1))
     parts = [
         f"{breakdown.total_seconds:.1f} s",

@@ -2,33 +2,16 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from bot.db.usage.turn_steps import ToolStep, TurnSteps
 from bot.demo.gateway_process import Outage
-from bot.usage.intervals import IntervalKind, Span, to_exclusive_spans
+from bot.usage.intervals import INTERVAL_LABELS, Span, to_exclusive_spans
 from bot.usage.palette import TIME_KINDS
 
-INTERVAL_LABELS: Mapping[IntervalKind, str] = {
-    "intake": "stored",
-    "lane wait": "wait for this chat",
-    "starting": "start",
-    "preflight": "a look ahead",
-    "seat wait": "wait for a seat",
-    "server queue": "wait at the server",
-    "first canvas": "first canvas",
-    "further canvases": "further canvases",
-    "failed calls": "failed calls",
-    "tools": "tools",
-    "approval wait": "a person is asked",
-    "Telegram": "delivery",
-    "back-off": "pause",
-    "down": "down",
-    "own": "the gateway",
-}
 _MIN_SECONDS = 0.001  # of a step that is shown
 
 Json = dict[str, Any]

@@ -14,10 +14,10 @@ from bot.domain import DAY_SECONDS
 from bot.usage.figures import UNKNOWN, format_canvases, format_share
 from bot.usage.histogram import bucket_number
 from bot.usage.intervals import (
-    INTERVAL_ORDER,
     IntervalKind,
     Span,
     column_name,
+    list_intervals,
     sum_by_kind,
     to_exclusive_spans,
 )
@@ -100,10 +100,9 @@ def unmeasured_seconds(breakdown: StoredBreakdown) -> float:
 def build_turn_breakdown(turn: TurnSteps) -> TurnBreakdown:
     """The figures of a turn whose breakdown is stored."""
     replies = [call for call in turn.calls if costs_canvases(call.purpose)]
-    seconds = ((kind, turn.account[column_name(kind)]) for kind in INTERVAL_ORDER)
     return TurnBreakdown(
         total_seconds=turn.account["whole"],
-        interval_seconds=tuple((kind, value) for kind, value in seconds if value > 0),
+        interval_seconds=tuple(list_intervals(turn.account)),
         calls=len(replies),
         input=_sum_tokens([call.prompt_tokens for call in turn.calls]),
         cached=_sum_tokens([call.cached_tokens for call in turn.calls]),

@@ -44,6 +44,24 @@ _PRECEDENCE: tuple[IntervalKind, ...] = (
 )
 _RANK = {kind: rank for rank, kind in enumerate(_PRECEDENCE)}
 
+INTERVAL_LABELS: Mapping[IntervalKind, str] = {
+    "intake": "stored",
+    "lane wait": "wait for this chat",
+    "starting": "start",
+    "preflight": "a look ahead",
+    "seat wait": "wait for a seat",
+    "server queue": "wait at the server",
+    "first canvas": "first canvas",
+    "further canvases": "further canvases",
+    "failed calls": "failed calls",
+    "tools": "tools",
+    "approval wait": "a person is asked",
+    "Telegram": "delivery",
+    "back-off": "pause",
+    "down": "down",
+    "own": "the gateway",
+}
+"""What pages call them."""
 INTERVAL_DESCRIPTIONS: Mapping[IntervalKind, str] = {
     "intake": "the message is stored on disk and seen",
     "lane wait": (
@@ -77,6 +95,11 @@ class Span:
 def column_name(kind: IntervalKind) -> str:
     """The column of the table `accounts` that stores this interval."""
     return kind.lower().replace(" ", "_").replace("-", "_")
+
+
+def list_intervals(account: Mapping[str, float]) -> list[tuple[IntervalKind, float]]:
+    """The intervals of an account that lasted, with their seconds; none of an empty one."""
+    return [(kind, account[column_name(kind)]) for kind in INTERVAL_ORDER if account.get(column_name(kind))]
 
 
 def to_exclusive_spans(begin: float, end: float, spans: Iterable[Span]) -> list[Span]:

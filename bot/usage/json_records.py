@@ -101,9 +101,8 @@ def build_record(group: ReportGroup, label_field: str) -> JsonRecord:
         record |= thinking_report.build_fields(group.thinking)
     for interval, percentiles in group.percentiles.items():
         record[f"{interval}_count"] = percentiles.count
-        record[f"{interval}_p50_seconds"] = percentiles.p50
-        record[f"{interval}_p95_seconds"] = percentiles.p95
-        record[f"{interval}_p99_seconds"] = percentiles.p99
+        for share in ("p50", "p95", "p99"):
+            record[f"{interval}_{share}_seconds"] = getattr(percentiles, share)
     return record
 
 

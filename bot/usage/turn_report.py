@@ -12,10 +12,10 @@ from bot.canvases import costs_canvases
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps, TurnTakeover
 from bot.tables import Line, TextTable
 from bot.usage.figures import UNKNOWN, format_canvases, format_count, format_seconds
+from bot.usage.intervals import list_intervals
 from bot.usage.plain_text import escape_for_terminal
 from bot.usage.refusals import describe_tool_outcome
 from bot.usage.report import format_person, format_utc
-from bot.usage.tables import INTERVAL_NAMES
 
 TEXTS_SHOWN_NOTICE = (
     "Texts are shown: what people, the model and tools wrote stands below. That it was read stands in"
@@ -212,7 +212,5 @@ def _breakdown_lines(turn: TurnSteps) -> Iterator[Line]:
         return
     yield "Where the seconds went:"
     yield _build_table(
-        (seconds, INTERVAL_NAMES[interval])
-        for interval, seconds in turn.account.items()
-        if seconds or interval == "whole"
+        (seconds, name) for name, seconds in (("whole", turn.account["whole"]), *list_intervals(turn.account))
     )

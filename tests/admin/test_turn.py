@@ -77,7 +77,7 @@ def check_heading(text: str, account: Row) -> None:
     longest = max(sums, key=sums.__getitem__)
     assert int(heading[2]) == round(100 * sums[longest] / account["whole"])
     assert heading[3].partition(" (")[0] == longest
-    waits = {"lane wait": account["lane_wait"], "seat wait": account["seat_wait"]}
+    waits = {"wait for this chat": account["lane_wait"], "wait for a seat": account["seat_wait"]}
     if longest == "waits":
         assert max(waits, key=waits.__getitem__) in heading[3]
 

@@ -7,8 +7,9 @@ when thinking is on. Seconds are the simulator's, at the speed of a DGX Spark.
 import itertools
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from bot.agent import loop
 from bot.agent.events import CallModel, TurnLimits, TurnResult
@@ -88,53 +89,14 @@ class _ChatState:
     has_thought: bool = False
 
 
-_CLOCK_CALL = ("clock", {"zone": "Asia/Tokyo"})
-_SEARCH_CALL = ("search_web", {"query": "papers"})
-_REMIND_CALL = ("remind_me", {"when": "2026-11-21T09:00Z", "text": "read"})
-_ISSUE_CALL = ("create_issue", {"project": "acme/site", "title": "Search is slow", "body": "See above."})
-_FETCH_CALL = ("fetch_page", {"url": "https://example.org/a"})
-_CURRENCY_CALL = ("convert_currency", {"amount": 120, "source": "EUR", "target": "JPY"})
-_CALCULATE_CALL = ("calculate", {"expression": "19% of 84.50"})
-_WEATHER_CALL = ("weather", {"place": "Lisbon"})
-_REMEMBER_CALL = ("remember", {"note": "Aisle seats."})
+def _read_turns() -> Iterator[ScriptedTurn]:
+    text = Path(__file__).with_name("scripted_turns.json").read_text(encoding="utf-8")
+    for turn in json.loads(text):
+        calls = tuple((name, arguments) for name, arguments in turn.pop("calls"))
+        yield ScriptedTurn(calls=calls, **turn)
 
-SCRIPTED_TURNS = (
-    ScriptedTurn("Good morning! How are you?", answer_tokens=30),
-    ScriptedTurn("What time is it in Tokyo?", (_CLOCK_CALL,), 20),
-    ScriptedTurn("Why do cats purr?", answer_tokens=160),
-    ScriptedTurn(
-        "Search the web for papers on sleep, compare them and remind me tomorrow",
-        (_SEARCH_CALL, _REMIND_CALL),
-        300,
-        True,
-    ),
-    ScriptedTurn("Thanks, that helps.", answer_tokens=20),
-    ScriptedTurn("What is 19 % of 84.50?", (_CALCULATE_CALL,), 20),
-    ScriptedTurn("Write a limerick about rain.", answer_tokens=60),
-    ScriptedTurn("Convert 120 EUR to JPY", (_CURRENCY_CALL,), 25),
-    ScriptedTurn("Do you think people were happier without phones?", answer_tokens=200),
-    ScriptedTurn("What will the weather be like in Lisbon tomorrow?", (_WEATHER_CALL,), 60),
-    ScriptedTurn(
-        "Read https://example.org/a and then open an issue in acme/site about it",
-        (_FETCH_CALL, _ISSUE_CALL),
-        90,
-        True,
-    ),
-    ScriptedTurn("Nice. Explain what a mutex is.", answer_tokens=220),
-    ScriptedTurn("Please remember that I like aisle seats.", (_REMEMBER_CALL,), 20),
-    ScriptedTurn("Tell me a story about a lighthouse keeper.", answer_tokens=320),
-    ScriptedTurn(
-        "Search for train fares to Porto, convert them to yen and remind me",
-        (_SEARCH_CALL, _CURRENCY_CALL, _REMIND_CALL),
-        180,
-        True,
-    ),
-    ScriptedTurn("What is the difference between fog and mist?", answer_tokens=110),
-    ScriptedTurn("What date is it today?", (_CLOCK_CALL,), 20),
-    ScriptedTurn("You are funny.", answer_tokens=20),
-    ScriptedTurn("What is 2^10 / 3?", (_CALCULATE_CALL,), 20),
-    ScriptedTurn("I could not sleep last night.", answer_tokens=90),
-)
+
+SCRIPTED_TURNS = tuple(_read_turns())
 
 
 def _think_if(should_think: bool) -> int | None:
