@@ -4,19 +4,20 @@ The number of a call's seat is not stored: calls are put into lanes so that none
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import htpy as h
 
 from bot.admin.components import build_url, cut, format_duration
-from bot.admin.svg_chart import HATCH, MAX_SHAPES, Axis, Bar, BarKind, choose_step, draw_chart
+from bot.admin.svg_chart import HATCH, MAX_SHAPES, ROW_HEIGHT, Axis, Bar, BarKind, choose_step, draw_chart
 from bot.db.people.page_sessions import ADMIN_PATH
 from bot.db.usage.seat_calls import TimedCall
 
 _KINDS: dict[str, BarKind] = {"turn": "canvas", "task": "more"}
-_WAITING_HEIGHT = 40
+_WAITING_ROWS = 2  # above the seats
+_WAITING_HEIGHT = _WAITING_ROWS * ROW_HEIGHT
 _LONGEST_GAPS = 4  # so that a bar of several calls is short, as the pauses in it
 _OTHER_SHAPES = 2  # the grid, and the line of those who wait
 
@@ -77,16 +78,11 @@ def show_seats(
     bars = build_bars(spans, zone)
     counts = count_waiting(calls, since=since, until=until)
     lanes = max([seat_count, *(bar.row + 1 for bar in bars)])
-    rows = [f"seat {number}" for number in range(1, lanes + 1)]
+    most = max(count for _, count in counts)
+    rows = [f"waiting ≤ {most:,}", "", *(f"seat {number}" for number in range(1, lanes + 1))]
+    moved = [replace(bar, row=bar.row + _WAITING_ROWS) for bar in bars]
     axis = _build_axis(since, until, zone)
-    return draw_chart(
-        "Seats over time",
-        rows,
-        bars,
-        axis,
-        above=_draw_waiting(counts, axis),
-        height_above=_WAITING_HEIGHT + 4,
-    )
+    return draw_chart("Seats over time", rows, moved, axis, behind=_draw_waiting(counts, most, axis))
 
 
 def build_bars(spans: Sequence[SeatSpan], zone: ZoneInfo) -> list[Bar]:
@@ -136,15 +132,11 @@ def _build_axis(since: float, until: float, zone: ZoneInfo) -> Axis:
     return Axis(since, until, ticks)
 
 
-def _draw_waiting(counts: Sequence[tuple[float, int]], axis: Axis) -> h.Node:
+def _draw_waiting(counts: Iterable[tuple[float, int]], most: int, axis: Axis) -> h.Element:
     """How many waited, as steps: full height is the most at once."""
-    most = max(count for _, count in counts)
     path = f"M{axis.place(axis.begin):.1f} {_WAITING_HEIGHT}"
     for moment, count in counts:
         height = _WAITING_HEIGHT - (_WAITING_HEIGHT - 6) * count / max(1, most)
         path += f"H{axis.place(moment):.1f}V{height:.1f}"
     path += f"H{axis.place(axis.end):.1f}V{_WAITING_HEIGHT}Z"
-    label = f"waiting, at most {most:,}"
-    return h.text(x="0", y="24")[label], h.path(".wait", d=path, fill=HATCH)[
-        h.title[f"Calls that wait: at most {most:,}"]
-    ]
+    return h.path(".wait", d=path, fill=HATCH)[h.title[f"Calls that wait: at most {most:,}"]]

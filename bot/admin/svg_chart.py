@@ -98,15 +98,14 @@ def draw_chart(
     bars: Sequence[Bar],
     axis: Axis,
     *,
-    above: h.Node = None,
-    height_above: int = 0,
+    behind: h.Node = None,
 ) -> h.Element:
-    """A row for each label with its bars; `above` is drawn over the first row."""
-    top = height_above + 4
+    """A row for each label with its bars; `behind` is drawn behind them."""
+    top = 4
     bottom = top + len(rows) * ROW_HEIGHT
     labels = (h.text(x="0", y=str(top + number * ROW_HEIGHT + 14))[text] for number, text in enumerate(rows))
     drawn = [_draw_bar(bar, axis, top) for bar in bars]
-    shapes = (_draw_grid(axis, bottom), above, [shape for shape, _ in drawn])
+    shapes = (_draw_grid(axis, bottom), behind, [shape for shape, _ in drawn])
     texts = (_draw_ticks(axis, bottom + 14), [text for _, text in drawn])
     return draw_plot(".timeline", label, bottom + 20, shapes, texts, labels)
 

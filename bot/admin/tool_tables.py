@@ -29,7 +29,7 @@ _TOOL_COLUMNS = (
     NumberColumn("calls", "Calls"),
     NumberColumn("refused", "Not run"),
     NumberColumn("malformed", "Bad arguments"),
-    NumberColumn("p95_seconds", "p95"),
+    NumberColumn("p95_seconds", "95 of 100 take"),
     TableColumn("source", "Source"),
     TableColumn("may_use", "May use it", can_sort=False),
     TableColumn("rule", "Rule", can_sort=False),
