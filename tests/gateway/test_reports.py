@@ -30,9 +30,10 @@ async def test_a_report_beside_the_gateway_tells_what_the_chat_tells(tmp_path: P
         usage = (await gateway.wait_for_texts(2))[-1].splitlines()
         report = await load_report(gateway, user=ADMIN)
         assert (report["all"]["turns"], report["all"]["calls"]) == (1, 1)
-        assert usage[0].startswith(f"Last: {report['all']['canvases_estimated']} canvas est., ")
-        assert usage[2].startswith("Today: 1 canvas est., ")
-        assert usage[3].startswith("30 d: 1 canvas est., ")
+        assert usage[0].startswith("Answer: ")
+        assert usage[0].endswith(f", {report['all']['canvases_estimated']} canvas est.")
+        assert [line.partition(":")[0] for line in usage[2:4]] == ["Today", "30 d"]
+        assert all(line.endswith(", 1 canvas est.") for line in usage[2:4])
         turn = lay_out(
             await render_turn(gateway.settings.database_url, "1", with_texts=False, as_json=False, now=0.0)
         )

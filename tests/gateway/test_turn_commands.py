@@ -50,9 +50,9 @@ async def test_think_holds_from_the_next_turn_and_the_details_say_why(tmp_path: 
         assert details[1:3] == ["Thinking: on", "Why: you asked for it: /think on"]
         assert details[4].startswith("1. 1 canvas, ")
         assert details[-1] == f"Model: {gateway.endpoint.model}"
-        summary = await tap_and_wait(gateway, "Back", "Last:")
-        assert summary[0].startswith("Last: 1 canvas est., ")
-        assert summary[4:6] == ["Thinking, 30 d: 1 of 2 turns", "    1 of 2 canvases est."]
+        summary = await tap_and_wait(gateway, "Back", "Answer:")
+        assert summary[0].endswith(", 1 canvas est.")
+        assert summary[5:7] == ["Thinking, 30 d: 1 of 2 turns", "    1 of 2 canvases est."]
         assert summary[-1] == "    answered 100%, without 100%"
 
 
