@@ -1,269 +1,228 @@
 """Finds the passages of many texts that match a query best. Pure.
 
-Matches words and their stems; rare ones count more. Reads all texts, megabytes in tenths of a second; the
-caller bounds how much that is.
+Ranks pieces of texts by BM25: rare words count more, repeated ones and those of long pieces less. What was
+said in a conversation also counts for what stands beside it, most of all a question for its answer: "Coco
+and Rio." has no word of "What are the parrots called?". Messages and documents are read whole, megabytes in
+tenths of a second; the caller bounds how much that is. What has an index of its words is not read.
 """
 
 import heapq
-import itertools
 import math
-import re
-import unicodedata
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
-from bot.agent.tool_matching.stems import is_foreign_stop_word, is_stop_word, split_words, stem
+from bot.agent.passages import PlacedPassage, cut_passage, is_duplicate
+from bot.agent.search_terms import Term, build_terms, normalize
+from bot.agent.word_index import PIECE_CHARS, PIECE_STEP, WordIndex, split_pieces, to_piece
 
-PASSAGE_CHARS = 400  # characters of a passage, about
-PIECE_CHARS = 600  # characters that are scored together; pieces overlap, so that no word is lost between two
-OVERLAP_CHARS = 80
-MAX_QUERY_CHARS = 300  # characters of the query that count
-MAX_TERMS = 16
-MAX_SCORED_PIECES = 40  # pieces that are scored word by word
-MAX_TERM_DISTANCE = 300  # characters between words that count as standing together
-MIN_RELATIVE_SCORE = 0.4  # of the best passage's score: what has less is not worth reading
-DUPLICATE_SHARE = 0.8  # share of common words from which a passage repeats another one
+MIN_RELATIVE_SCORE = 0.3  # of the best passage's score: what has less is not worth reading
+MAX_RANKED_PIECES = 40
+COMMON_PIECES = 5000  # of indexed texts, from which a word is common
+MAX_GIVING_PIECES = 400  # of the best: what others give makes nothing one of the first
 
-# How well a word matches; the very word is 1.
-SAME_STEM = 0.9
-BEGINS_ALIKE = 0.6
-INSIDE = 0.3
-PREFIX_LETTERS = 5  # letters by which longer stems are searched
-PAIR_WEIGHT = 0.5  # weight of two characters of a script without spaces, where a word weighs 1
-MAX_MATCHES_PER_TERM = 10  # of one term in one piece
-MAX_WORD_LETTERS = 40  # letters of a word, to each side of a match, that are looked at
+# Of BM25: how soon a repeated word counts no more, and how much the length of a piece counts.
+SATURATION = 0.5
+LENGTH_WEIGHT = 0.3
 
-_UNSPACED = re.compile(r"[\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
+# The share of its score that a message gives to others.
+TO_ANSWER = 0.8  # of a question to the next message
+TO_NEIGHBOUR = 0.2
+TO_SECOND = 0.1  # to the second neighbour
+QUESTION_WEIGHT = 0.9  # of a question's own score: it tells less than what answers it
+QUESTION_MARKS = ("?", "？", "؟")
 
 
 @dataclass(frozen=True, slots=True)
 class TextPassage:
-    """A passage of the text with index `text_index`, in one line."""
+    """A passage of the text with index `text_index`, in one line; `part`: of which part, such as a page."""
 
     text_index: int
     passage: str
-
-
-def find_passages(query: str, texts: Sequence[str], limit: int = 5) -> list[TextPassage]:
-    """At most `limit` passages, best first; equal ones in the order of texts, so pass the newest first."""
-    terms = _build_terms(_normalize(query[:MAX_QUERY_CHARS]))
-    pieces = list(_split_pieces(terms, texts))
-    rarity = _compute_rarity(terms, pieces, len(texts))
-    likely = heapq.nlargest(
-        MAX_SCORED_PIECES, pieces, key=lambda piece: sum(rarity[term] * fit for term, fit in piece.terms)
-    )
-    scored = [_score_piece(piece, texts[piece.text_index], terms, rarity) for piece in likely]
-    scored.sort(key=lambda piece: (-piece.score, piece.text_index))
-    return _choose_passages(scored, texts, limit)
+    part: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class _Term:
-    """Something to look for: `needle` finds candidates quickly, `word` tells how well they match."""
-
-    needle: str
-    word: str
-    weight: float = 1.0
-
-    def best_fit(self, plain: str) -> float:
-        """How well its best match in a text fits, 0 to 1."""
-        if self.needle not in plain:
-            return 0.0
-        best = 0.0
-        for _, fit in self.find_matches(plain):
-            best = max(best, fit)
-            if best == 1.0:
-                break
-        return best
-
-    def find_matches(self, plain: str) -> Iterator[tuple[int, float]]:
-        """Positions of its matches in a text, and how well each fits."""
-        position = plain.find(self.needle)
-        for _ in range(MAX_MATCHES_PER_TERM):
-            if position < 0:
-                return
-            if fit := self._fit_at(plain, position):
-                yield position, fit
-            position = plain.find(self.needle, position + len(self.needle))
-
-    def _fit_at(self, plain: str, position: int) -> float:
-        start, end = _find_word_borders(plain, position, position + len(self.needle))
-        word = plain[start:end]
-        if word == self.word or self.weight == PAIR_WEIGHT:
-            return 1.0
-        if start == position and not word[0].isdigit() and stem(word) == stem(self.word):
-            return SAME_STEM
-        if self.needle.isascii() and len(self.needle) < PREFIX_LETTERS:
-            return 0.0
-        if start == position:
-            return BEGINS_ALIKE
-        return INSIDE
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """A stretch of a text that contains some terms, each (its index) with how well it matches."""
-
-    text_index: int
-    start: int
-    terms: tuple[tuple[int, float], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _ScoredPiece:
-    """The score of a piece's best stretch, and where in its text that is."""
+class RankedPiece:
+    """A piece of a text, from `start`, and its score."""
 
     score: float
     text_index: int
+    part: int
     start: int
-    end: int
 
 
-def _build_terms(plain: str) -> list[_Term]:
-    """What to look for; stop words only where there are no other words."""
-    query_words = split_words(plain)
-    telling = [word for word in query_words if not (is_stop_word(word) or is_foreign_stop_word(word))]
-    terms = dict.fromkeys(term for word in telling or query_words for term in _build_word_terms(word))
-    return list(terms)[:MAX_TERMS]
+@dataclass(frozen=True, slots=True)
+class RankedPieces:
+    """The best pieces, and what they were looked for by: terms, each with its rarity."""
 
+    pieces: tuple[RankedPiece, ...]
+    terms: tuple[Term, ...]
+    rarity: tuple[float, ...]
 
-def _build_word_terms(word: str) -> Iterator[_Term]:
-    for run in _UNSPACED.findall(word):
-        pairs = [run[index : index + 2] for index in range(len(run) - 1)]
-        yield from (_Term(pair, pair, PAIR_WEIGHT) for pair in pairs or [run])
-    for part in _UNSPACED.sub(" ", word).split():
-        if part[0].isdigit():
-            yield _Term(part, part)
-        elif part.isascii():
-            yield _Term(stem(part)[:PREFIX_LETTERS], part)
-        else:  # endings of other scripts are not known, but they are short
-            yield _Term(part[: max(3, round(0.7 * len(part)))], part)
-
-
-def _normalize(text: str) -> str:
-    """The text in small letters, without accents."""
-    if text.isascii():
-        return text.lower()
-    return _compile_combining_marks().sub("", unicodedata.normalize("NFKD", text).casefold())
-
-
-@cache
-def _compile_combining_marks() -> re.Pattern[str]:
-    marks = (char for char in map(chr, range(0x300, 0x3100)) if unicodedata.combining(char))
-    return re.compile(f"[{''.join(marks)}]")
-
-
-def _split_pieces(terms: Sequence[_Term], texts: Sequence[str]) -> Iterator[_Piece]:
-    """The pieces that contain some term."""
-    for text_index, text in enumerate(texts):
-        for start in range(0, max(1, len(text) - OVERLAP_CHARS), PIECE_CHARS - OVERLAP_CHARS):
-            plain = _normalize(text[start : start + PIECE_CHARS])
-            matches = tuple((index, fit) for index, term in enumerate(terms) if (fit := term.best_fit(plain)))
-            if matches:
-                yield _Piece(text_index, start, matches)
-
-
-def _compute_rarity(terms: Sequence[_Term], pieces: Sequence[_Piece], text_count: int) -> list[float]:
-    piece_counts = [0] * len(terms)
-    for piece in pieces:
-        for term_index, _ in piece.terms:
-            piece_counts[term_index] += 1
-    return [
-        term.weight * math.log(1 + (text_count + 1) / (piece_count + 0.5))
-        for term, piece_count in zip(terms, piece_counts, strict=True)
-    ]
-
-
-def _score_piece(piece: _Piece, text: str, terms: Sequence[_Term], rarity: Sequence[float]) -> _ScoredPiece:
-    plain, origins = _normalize_with_origins(text[piece.start : piece.start + PIECE_CHARS])
-    matches = sorted(
-        (piece.start + origins[position], term_index, fit * rarity[term_index])
-        for term_index, _ in piece.terms
-        for position, fit in terms[term_index].find_matches(plain)
-    )
-    best = _ScoredPiece(0.0, piece.text_index, piece.start, piece.start)
-    for number, (start, *_) in enumerate(matches):
-        gains: dict[int, float] = {}
-        end = start
-        for position, term_index, gain in matches[number:]:
-            if position - start > MAX_TERM_DISTANCE:
+    def choose_passages(self, texts: Mapping[tuple[int, int], str], limit: int) -> list[TextPassage]:
+        """At most `limit` passages, best first, of these texts, by index and part; others are left out."""
+        chosen: list[TextPassage] = []
+        chosen_passages: dict[tuple[int, int], list[PlacedPassage]] = defaultdict(list)
+        for piece in self.pieces:
+            if len(chosen) == limit or piece.score < MIN_RELATIVE_SCORE * self.pieces[0].score:
                 break
-            gains[term_index] = max(gain, gains.get(term_index, 0.0))
-            end = position
-        score = sum(gains.values())
-        if score > best.score:
-            best = _ScoredPiece(score, piece.text_index, start, end)
-    return best
+            key = (piece.text_index, piece.part)
+            if key not in texts:
+                continue
+            end = piece.start + PIECE_CHARS
+            passage = cut_passage(texts[key], piece.start, end, self.terms, self.rarity)
+            if any(passage.overlaps(earlier) for earlier in chosen_passages[key]):
+                continue
+            if not any(is_duplicate(passage.line, earlier.passage) for earlier in chosen):
+                chosen.append(TextPassage(piece.text_index, passage.line, piece.part))
+                chosen_passages[key].append(passage)
+        return chosen
 
 
-def _normalize_with_origins(text: str) -> tuple[str, list[int]]:
-    """The normalized text, and the position in `text` that each of its characters comes from."""
-    chars = []
-    origins = []
-    for position, char in enumerate(text):
-        for plain_char in _normalize(char):
-            chars.append(plain_char)
-            origins.append(position)
-    return "".join(chars), origins
+def find_passages(
+    query: str, messages: Sequence[str], limit: int = 5, documents: Sequence[str] = ()
+) -> list[TextPassage]:
+    """At most `limit` passages, best first; equal ones in the order of texts.
+
+    `messages` are those of one conversation, the newest first; `documents` have nothing to do with each
+    other, and their indexes follow those of the messages.
+    """
+    texts = {(index, 0): text for index, text in enumerate([*messages, *documents])}
+    return rank_pieces(query, messages, documents).choose_passages(texts, limit)
 
 
-def _find_word_borders(plain: str, start: int, end: int) -> tuple[int, int]:
-    """Where the word around a match begins and ends."""
-    min_start = max(0, start - MAX_WORD_LETTERS)
-    max_end = min(len(plain), end + MAX_WORD_LETTERS)
-    while start > min_start and plain[start - 1].isalnum():
-        start -= 1
-    while end < max_end and plain[end].isalnum():
-        end += 1
-    return start, end
+def rank_pieces(
+    query: str, messages: Sequence[str], documents: Sequence[str] = (), indexes: Sequence[WordIndex] = ()
+) -> RankedPieces:
+    """Rank the pieces of messages and documents as `find_passages` does, and of texts that have an index.
+
+    The indexes of the latter follow those of the documents.
+    """
+    terms = build_terms(query)
+    pieces = _Pieces(terms)
+    for text in messages:
+        pieces.add_text(text)
+    for text in documents:
+        pieces.add_text(text)
+    for index in indexes:
+        pieces.add_index(index)
+    rarity = pieces.compute_rarity()
+    scores = pieces.score(rarity)
+    pieces.share_scores(scores, messages)
+    best = heapq.nsmallest(MAX_RANKED_PIECES, scores, key=lambda number: (-scores[number], number))
+    ranked = tuple(RankedPiece(scores[number], *pieces.locate(number)) for number in best)
+    return RankedPieces(ranked, tuple(terms), tuple(rarity))
 
 
-def _choose_passages(scored: Sequence[_ScoredPiece], texts: Sequence[str], limit: int) -> list[TextPassage]:
-    chosen: list[TextPassage] = []
-    chosen_ranges: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for piece in scored:
-        if len(chosen) == limit or not piece.score or piece.score < MIN_RELATIVE_SCORE * scored[0].score:
-            break
-        text = texts[piece.text_index]
-        ranges = chosen_ranges[piece.text_index]
-        start, end = _center_passage(text, piece.start, piece.end)
-        if any(start < chosen_end and chosen_start < end for chosen_start, chosen_end in ranges):
-            continue
-        passage = _format_passage(text, start, end)
-        if not any(_is_duplicate(passage, earlier.passage) for earlier in chosen):
-            chosen.append(TextPassage(piece.text_index, passage))
-            ranges.append((start, end))
-    return chosen
+class _Pieces:
+    """The pieces of all texts, by number, and where each term matches."""
+
+    def __init__(self, terms: Sequence[Term]) -> None:
+        self._terms = terms
+        self._needles = [(index, term.needle) for index, term in enumerate(terms)]
+        self._fits: list[dict[int, float]] = [{} for _ in terms]  # of each term, by piece
+        self._marks: list[dict[int, dict[str, float]]] = [{} for _ in terms]  # the same of indexed texts
+        self._lengths: list[int] = []  # of pieces that were read
+        self._firsts: list[int] = []  # the number of each text's first piece
+        self._indexes: dict[int, WordIndex] = {}  # by text
+        self._count = 0
+
+    def add_text(self, text: str) -> None:
+        self._firsts.append(self._count)
+        for piece in split_pieces(text):
+            plain = normalize(piece)
+            for term_index in [index for index, needle in self._needles if needle in plain]:
+                if fit := self._terms[term_index].sum_fits(plain):
+                    self._fits[term_index][self._count] = fit
+            self._lengths.append(len(plain))
+            self._count += 1
+
+    def add_index(self, index: WordIndex) -> None:
+        """Add a text by the index of its words. All texts that are read come before."""
+        self._indexes[len(self._firsts)] = index
+        self._firsts.append(self._count)
+        for term, marks in zip(self._terms, self._marks, strict=True):
+            if found := index.find_marks(term):
+                marks[self._count] = found
+        self._count += index.piece_count
+
+    def compute_rarity(self) -> list[float]:
+        """How rare each term is: what it adds to a score."""
+        counts = (
+            len(fits) + sum(map(len, marks.values()))
+            for fits, marks in zip(self._fits, self._marks, strict=True)
+        )
+        return [math.log(1 + (self._count - count + 0.5) / (count + 0.5)) for count in counts]
+
+    def score(self, rarity: Sequence[float]) -> dict[int, float]:
+        """The scores of the pieces that some term matches."""
+        scores = self._score_indexed(rarity)
+        mean = self._compute_mean_length()
+        limits = [_limit_repetition(length, mean) for length in self._lengths]
+        for weight, fits in zip(rarity, self._fits, strict=True):
+            for piece, fit in fits.items():
+                gain = weight * fit * (1 + SATURATION) / (fit + limits[piece])
+                scores[piece] = scores.get(piece, 0.0) + gain
+        return scores
+
+    def _score_indexed(self, rarity: Sequence[float]) -> dict[int, float]:
+        """The scores of the pieces of indexed texts; a common term counts where a rarer one stands."""
+        limit = _limit_repetition(PIECE_CHARS, self._compute_mean_length())
+        scores: dict[int, dict[str, float]] = {}  # by first piece of a text and mark
+        rarest_first = sorted(range(len(rarity)), key=lambda term_index: -rarity[term_index])
+        for term_index in rarest_first:
+            marks_of_texts = self._marks[term_index]
+            is_common = bool(scores) and sum(map(len, marks_of_texts.values())) > COMMON_PIECES
+            for first, marks in marks_of_texts.items():
+                text_scores = scores.setdefault(first, {})
+                for mark in [mark for mark in text_scores if mark in marks] if is_common else marks:
+                    fit = marks[mark]
+                    gain = rarity[term_index] * fit * (1 + SATURATION) / (fit + limit)
+                    text_scores[mark] = text_scores.get(mark, 0.0) + gain
+        return {
+            first + to_piece(mark): score
+            for first, text_scores in scores.items()
+            for mark, score in text_scores.items()
+        }
+
+    def _compute_mean_length(self) -> float:
+        indexed_chars = PIECE_CHARS * (self._count - len(self._lengths))
+        return max(1.0, (sum(self._lengths) + indexed_chars) / max(1, self._count))
+
+    def locate(self, number: int) -> tuple[int, int, int]:
+        """The text of a piece, the part of that, and where in it the piece begins."""
+        text_index = bisect_right(self._firsts, number) - 1
+        offset = number - self._firsts[text_index]
+        if text_index in self._indexes:
+            return text_index, *self._indexes[text_index].locate(offset)
+        return text_index, 0, offset * PIECE_STEP
+
+    def share_scores(self, scores: dict[int, float], messages: Sequence[str]) -> None:
+        """Add to the scores of messages, which are the first texts, what those beside them give."""
+        best_pieces = dict[int, int]()
+        for piece in heapq.nlargest(MAX_GIVING_PIECES, scores, key=lambda piece: scores[piece]):
+            text_index = bisect_right(self._firsts, piece) - 1
+            best = best_pieces.get(text_index, piece)
+            if text_index < len(messages) and scores[piece] >= scores[best]:
+                best_pieces[text_index] = piece
+        gains: dict[int, float] = defaultdict(float)
+        for text_index, piece in best_pieces.items():
+            to_next = TO_ANSWER if _is_question(messages[text_index]) else TO_NEIGHBOUR
+            for distance, share in ((-1, to_next), (1, TO_NEIGHBOUR), (-2, TO_SECOND), (2, TO_SECOND)):
+                gains[text_index + distance] += share * scores[piece]
+        for text_index in sorted({*best_pieces, *gains}):
+            if 0 <= text_index < len(messages):
+                piece = best_pieces.get(text_index, self._firsts[text_index])
+                weight = QUESTION_WEIGHT if _is_question(messages[text_index]) else 1.0
+                scores[piece] = weight * (scores.get(piece, 0.0) + gains[text_index])
 
 
-def _center_passage(text: str, start: int, end: int) -> tuple[int, int]:
-    """Borders of about PASSAGE_CHARS characters with the stretch in their middle."""
-    passage_start = max(0, min((start + end - PASSAGE_CHARS) // 2, len(text) - PASSAGE_CHARS))
-    return passage_start, min(len(text), passage_start + PASSAGE_CHARS)
+def _limit_repetition(length: int, mean_length: float) -> float:
+    """How little a repeated word counts in a piece of this length."""
+    return SATURATION * (1 - LENGTH_WEIGHT + LENGTH_WEIGHT * length / mean_length)
 
 
-def _format_passage(text: str, start: int, end: int) -> str:
-    """The passage in one line, whole words only, with `…` where the text continues."""
-    line = " ".join(text[start:end].split())
-    if start and not text[start - 1].isspace() and " " in line[:20]:
-        line = line.partition(" ")[2]
-    if end < len(text) and not text[end].isspace() and " " in line[-20:]:
-        line = line.rpartition(" ")[0]
-    if start > 0:
-        line = f"…{line}"
-    if end < len(text):
-        line = f"{line}…"
-    return line
-
-
-def _is_duplicate(passage: str, earlier: str) -> bool:
-    passage_words = _collect_words(passage)
-    return len(passage_words & _collect_words(earlier)) >= DUPLICATE_SHARE * len(passage_words)
-
-
-def _collect_words(passage: str) -> set[object]:
-    """The words of a passage, and all pairs of neighbouring words."""
-    passage_words = split_words(passage)
-    return {*passage_words, *itertools.pairwise(passage_words)}
+def _is_question(text: str) -> bool:
+    return text.rstrip().endswith(QUESTION_MARKS)

@@ -1,18 +1,18 @@
 """Search in all that was said in a chat, also before /new: the newest texts, ranked by words.
 
 Plain rows, ranked when asked: an index of SQLite's own (FTS5) would double what is stored, knows English
-endings only, and finds no Chinese word of two characters; a chat is small enough to be read in some
-hundredths of a second.
+endings only, and finds no Chinese word of two characters; what people write is small enough to be read in a
+tenth of a second.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
-from bot.agent import text_search
 from bot.agent.periods import find_day_span
 from bot.agent.prompt import strip_data
+from bot.agent.text_search import TextPassage, find_passages
 from bot.db.conversations import calls, search
 from bot.db.conversations.search import HistoryText, SearchedPeriod
 from bot.db.engine import Database
@@ -24,7 +24,8 @@ from tools.base import Passage
 from tools.builtin.look_back import look_back
 from tools.threads import run_in_thread
 
-MAX_CHARS = 3_000_000  # characters that are searched
+MAX_MESSAGE_CHARS = 5_000_000  # characters of messages that are searched
+MAX_DOCUMENT_CHARS = 3_000_000  # of documents and results of tools
 ZONE_SECONDS = 14 * 3600  # a day may have begun so much earlier where the person is, or end so much later
 
 
@@ -72,10 +73,10 @@ async def find_texts(
 
 async def load_exchange(tx: Transaction, lane: Lane, turn: int) -> list[HistoryText]:
     """What was asked and answered in a turn, as it was written; empty where nothing of it may be found."""
-    return [_to_written(text) for text in await search.load_exchange(tx, lane, turn)]
+    return [replace(text, text=_to_written(text.text)) for text in await search.load_exchange(tx, lane, turn)]
 
 
-def select_newest(texts: Sequence[HistoryText], max_chars: int = MAX_CHARS) -> list[HistoryText]:
+def select_newest(texts: Sequence[HistoryText], max_chars: int = MAX_DOCUMENT_CHARS) -> list[HistoryText]:
     """The newest of these texts, as many as have at most `max_chars` together."""
     newest_first = sorted(texts, key=lambda text: -text.made_at)
     totals = itertools.accumulate(len(text.text) for text in newest_first)
@@ -86,20 +87,49 @@ async def _rank_texts(
     tx: Transaction, lane: Lane, words: str, period: SearchedPeriod | None, *, for_people: bool
 ) -> list[FoundText]:
     documents = await search.load_documents(tx, lane, period)
-    excluded_tool = None if for_people else look_back.name
-    messages = await search.load_messages(tx, lane, period, excluded_tool=excluded_tool)
-    # What was read along in a group may not be kept longer than a day.
-    messages = [replace(message, text=strip_block(message.text)) for message in messages]
-    if for_people:
-        messages = [_to_written(message) for message in messages]
-    texts = select_newest([*documents, *messages])
+    if not for_people:
+        documents += await search.load_results(tx, lane, period, excluded_tool=look_back.name)
+    documents = select_newest(documents)
+    messages = await search.load_messages(tx, lane, period)
     # Ranking takes too long for the event loop, and ends by itself.
-    matches = await run_in_thread(text_search.find_passages, words, [text.text for text in texts])
-    return [FoundText(texts[match.text_index], match.passage) for match in matches]
+    ids, matches = await run_in_thread(_find, words, messages, documents, for_people=for_people)
+    origins = await search.load_origins(
+        tx, [ids[match.text_index] for match in matches if match.text_index < len(ids)]
+    )
+    texts = (
+        origins[ids[match.text_index]]
+        if match.text_index < len(ids)
+        else documents[match.text_index - len(ids)]
+        for match in matches
+    )
+    return [FoundText(text, match.passage) for text, match in zip(texts, matches, strict=True)]
 
 
-def _to_written(message: HistoryText) -> HistoryText:
-    return replace(message, text=strip_stamp(strip_data(message.text).strip()))
+def _find(
+    words: str, rows: Iterable[tuple[int, str]], documents: Sequence[HistoryText], *, for_people: bool
+) -> tuple[list[int], list[TextPassage]]:
+    """The ids of all messages, the newest first, and the passages that match.
+
+    The indexes of documents follow those of the messages.
+    """
+    ids = list[int]()
+    texts = list[str]()
+    char_count = 0
+    for id_, stored in sorted(rows, reverse=True):
+        # What was read along in a group may not be kept longer than a day.
+        text = strip_block(stored)
+        if for_people:
+            text = _to_written(text)
+        char_count += len(text)
+        if char_count > MAX_MESSAGE_CHARS:
+            break
+        ids.append(id_)
+        texts.append(text)
+    return ids, find_passages(words, texts, documents=[document.text for document in documents])
+
+
+def _to_written(text: str) -> str:
+    return strip_stamp(strip_data(text).strip())
 
 
 def _to_passage(text: HistoryText, passage: str) -> Passage:

@@ -4,14 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.text_search import PASSAGE_CHARS, PIECE_CHARS, find_passages
+from bot.agent.passages import PASSAGE_CHARS
+from bot.agent.text_search import find_passages, rank_pieces
+from bot.agent.word_index import PIECE_CHARS, WordIndex, build_word_index
 from bot.bench.harness.prose import write_prose
 
 FILLER_TEXTS = [write_prose(100, seed).strip() for seed in range(200)]
 
 
 def find_texts(query: str, *texts: str) -> list[str]:
-    return [passage.passage for passage in find_passages(query, texts)]
+    return [passage.passage for passage in find_passages(query, (), documents=texts)]
 
 
 @pytest.mark.parametrize(
@@ -29,6 +31,10 @@ def find_texts(query: str, *texts: str) -> list[str]:
         ("会議の場所", "来週の会議は大阪で行います。"),
         ("암호", "사물함 암호는 4711입니다."),
         ("पासवर्ड", "मेरा पासवर्ड नीली डायरी में है"),
+        ("กุญแจอยู่ในลิ้นชักไหน", "สมชายเก็บกุญแจไว้ในลิ้นชักสีฟ้า"),
+        ("ລະຫັດຕູ້", "ຢ່າລືມລະຫັດຕູ້ຂອງຂ້ອຍ"),
+        ("សោរទូ", "កុំភ្លេចសោរទូរបស់ខ្ញុំ"),
+        ("သော့", "ကျွန်တော့်သော့ကိုမမေ့ပါနဲ့"),
         ("who is it", "And who is it then?"),
     ],
 )
@@ -51,14 +57,10 @@ def test_words_close_together_rank_before_the_same_words_far_apart():
 
 
 def test_of_equal_passages_the_first_text_comes_first():
+    lanterns = ["red lantern", "old lantern", "new lantern"]
     assert [
-        passage.text_index
-        for passage in find_passages("lantern", ["red lantern", "old lantern", "new lantern"])
-    ] == [
-        0,
-        1,
-        2,
-    ]
+        passage.text_index for passage in find_passages("lantern", (), documents=["a stone", *lanterns])
+    ] == [1, 2, 3]
 
 
 def test_a_number_is_not_found_inside_another():
@@ -107,7 +109,7 @@ WILD = st.text(max_size=80) | st.sampled_from(
     st.lists(WILD, max_size=4).map(" ".join), st.lists(st.lists(WILD, max_size=12).map(" ".join), max_size=5)
 )
 def test_any_words_and_texts_give_few_short_passages(query: str, texts: list[str]):
-    passages = find_passages(query, texts)
+    passages = find_passages(query, texts[:2], documents=texts[2:])
     assert len(passages) <= 5
     assert all(len(passage.passage) <= PASSAGE_CHARS + 2 for passage in passages)
     for passage in passages:
@@ -118,6 +120,38 @@ def test_any_words_and_texts_give_few_short_passages(query: str, texts: list[str
 def test_a_word_is_found_wherever_it_stands(word: str, position: int, filler_index: int):
     text = write_prose(1000, 7)
     text = " ".join([text[:position], word, text[position:]])
-    passages = find_passages(word, [FILLER_TEXTS[filler_index], text])
+    passages = find_passages(word, (), documents=[FILLER_TEXTS[filler_index], text])
     assert [passage.text_index for passage in passages] == [1]
     assert word in passages[0].passage
+
+
+def test_what_answers_a_question_is_found_by_the_words_of_the_question():
+    messages = ["And the dog?", "Coco and Rio.", "What are the parrots called?", "Two parrots moved in."]
+    passages = find_passages("names of the parrots", [*FILLER_TEXTS[:50], *messages, *FILLER_TEXTS[50:]])
+    assert [passage.passage for passage in passages[:3]] == [messages[3], messages[2], messages[1]]
+    assert messages[1] not in find_texts("names of the parrots", *messages)
+
+
+WORDS = ("The", "harbours", "lantern", "lanterns", "4711", "密码在抽屉里", "สีฟ้า", "Verträge", "a", "x" * 50)
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(WORDS), max_size=60).map(" ".join), min_size=1, max_size=4),
+    st.sampled_from(["lantern", "harbour 4711", "密码", "สีฟ้า", "vertrag", "a"]),
+)
+def test_an_index_has_the_pieces_that_reading_finds(parts: list[str], query: str):
+    read = rank_pieces(query, (), parts).pieces
+    indexed = rank_pieces(query, (), (), [WordIndex(build_word_index(parts))]).pieces
+    assert {(piece.part, piece.start) for piece in indexed} == {
+        (piece.text_index, piece.start) for piece in read
+    }
+
+
+def test_a_passage_of_an_indexed_text_names_its_part():
+    pages = [write_prose(900, 1), f"{write_prose(400, 2)} The zebra sleeps here. {write_prose(400, 3)}"]
+    indexes = [WordIndex(build_word_index(part)) for part in (FILLER_TEXTS[:3], pages)]
+    ranking = rank_pieces("zebras", ["a message"], ["a document"], indexes)
+    texts = {(3, part): page for part, page in enumerate(pages)}
+    [passage] = ranking.choose_passages(texts, limit=5)
+    assert (passage.text_index, passage.part) == (3, 1)
+    assert "The zebra sleeps here." in passage.passage

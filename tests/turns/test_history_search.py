@@ -158,7 +158,7 @@ async def test_an_attachment_without_text_is_skipped(harness: TurnHarness, datab
 async def test_what_is_read_is_bounded(
     harness: TurnHarness, database: Database, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(search, "MAX_MESSAGES", 2)
+    monkeypatch.setattr(search, "MAX_TURNS", 1)
     monkeypatch.setattr(search, "MAX_DOCUMENTS", 1)
     monkeypatch.setattr(search, "MAX_DOCUMENT_CHARACTERS", 20)
     await talk(harness, "The first zebra.")

@@ -65,13 +65,17 @@ class RecallReport:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A question, the indexes of the texts of which one must be found, and the texts, newest first."""
+    """A question, the indexes of the texts of which one must be found, and the texts.
+
+    These are a conversation, the newest message first, or documents.
+    """
 
     group: str
     part: str
     question: str
     evidence: frozenset[int]
     texts: tuple[str, ...]
+    is_conversation: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +130,8 @@ def _read_conversation(conversation: Mapping[str, Any]) -> Iterator[_Case]:
     for row in conversation["questions"]:
         evidence = frozenset(positions[name] for name in row["evidence"] if name in positions)
         if evidence:
-            yield _Case(
-                "conversations", CATEGORIES.get(row["category"], "other"), row["question"], evidence, texts
-            )
+            part = CATEGORIES.get(row["category"], "other")
+            yield _Case("conversations", part, row["question"], evidence, texts, is_conversation=True)
 
 
 def _read_paragraphs(data: Mapping[str, Any]) -> list[_Case]:
@@ -136,12 +139,16 @@ def _read_paragraphs(data: Mapping[str, Any]) -> list[_Case]:
     step = max(1, len(data["questions"]) // MAX_QUESTIONS)
     rows = data["questions"][::step][:MAX_QUESTIONS]
     group = f"paragraphs {data['language']}"
-    return [_Case(group, "", row["question"], frozenset({row["paragraph"]}), texts) for row in rows]
+    return [
+        _Case(group, "", row["question"], frozenset({row["paragraph"]}), texts, is_conversation=False)
+        for row in rows
+    ]
 
 
 def _search_case(case: _Case, bm25: "_Bm25") -> _CaseResult:
     started_at = thread_time()
-    passages = find_passages(case.question, case.texts, MAX_RANK)
+    messages, documents = (case.texts, ()) if case.is_conversation else ((), case.texts)
+    passages = find_passages(case.question, messages, MAX_RANK, documents)
     seconds = thread_time() - started_at
     text_indexes = [passage.text_index for passage in passages]
     return _CaseResult(

@@ -3,17 +3,19 @@
 Bounded in number (the newest) and in length. Functions work inside the caller's transaction `tx`.
 """
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import Select, and_, case, func, select
+from sqlalchemy import ColumnElement, Select, and_, case, func, select
 
 from bot.db.tables import attachments, lanes, messages, tool_calls, turns
 from bot.db.tables.base import Text
 from bot.db.transaction import Transaction
 from bot.domain import Lane
 
-MAX_MESSAGES = 4000
+MAX_TURNS = 10_000
+MAX_RESULTS = 1000
 MAX_DOCUMENTS = 20
 MAX_MESSAGE_CHARACTERS = 8000
 MAX_DOCUMENT_CHARACTERS = 500_000
@@ -38,30 +40,52 @@ class HistoryText:
 
 
 async def load_messages(
-    tx: Transaction, lane: Lane, period: SearchedPeriod | None = None, *, excluded_tool: str | None
-) -> list[HistoryText]:
-    """The messages of the ended turns, the newest first, without results of `excluded_tool`; None: of any."""
-    source = case(
-        (messages.c.role == "user", "the user"),
-        (messages.c.role == "assistant", "you"),
-        else_="result of " + func.coalesce(tool_calls.c.name, "a tool"),
+    tx: Transaction, lane: Lane, period: SearchedPeriod | None = None
+) -> Iterable[tuple[int, str]]:
+    """Id and text of what people and the assistant wrote in the newest turns that ended, in no order.
+
+    To go through them takes time that an event loop does not have. To sort them by id takes the database
+    longer than to read them.
+    """
+    query = (
+        select(messages.c.id, func.substr(messages.c.text, 1, MAX_MESSAGE_CHARACTERS, type_=Text))
+        .join(turns, messages.c.turn == turns.c.id)
+        .where(messages.c.role.in_(("user", "assistant")), messages.c.text != "")
     )
+    of_lane = select(turns.c.id).where(_may_be_found(lane, ("ended",)))
+    if period is not None:
+        of_lane = of_lane.where(turns.c.began_at < period.end)
+    too_old = of_lane.order_by(turns.c.id.desc()).offset(MAX_TURNS).limit(1).scalar_subquery()
+    query = query.where(_may_be_found(lane, ("ended",), period), turns.c.id > func.coalesce(too_old, 0))
+    rows: Any = await tx.execute(query)
+    return cast("Iterable[tuple[int, str]]", rows)
+
+
+async def load_origins(tx: Transaction, ids: Collection[int]) -> dict[int, HistoryText]:
+    """The turn, source and time of these messages, without their texts."""
+    source = case((messages.c.role == "user", "the user"), else_="you")
+    query = select(messages.c.id, messages.c.turn, source, messages.c.made_at)
+    rows = await tx.execute(query.where(messages.c.id.in_(ids)))
+    return {row[0]: HistoryText(*row[1:], text="") for row in rows}
+
+
+async def load_results(
+    tx: Transaction, lane: Lane, period: SearchedPeriod | None = None, *, excluded_tool: str
+) -> list[HistoryText]:
+    """What tools returned in ended turns, the newest first, without results of `excluded_tool`."""
     result_of = and_(tool_calls.c.turn == messages.c.turn, tool_calls.c.call_id == messages.c.call_id)
     query = (
         select(
             turns.c.id,
-            source,
+            "result of " + func.coalesce(tool_calls.c.name, "a tool"),
             messages.c.made_at,
             func.substr(messages.c.text, 1, MAX_MESSAGE_CHARACTERS, type_=Text),
         )
         .select_from(messages.join(turns, messages.c.turn == turns.c.id).outerjoin(tool_calls, result_of))
-        .where(messages.c.text != "")
+        .where(messages.c.role == "tool", messages.c.text != "")
+        .where(tool_calls.c.name.is_distinct_from(excluded_tool))
     )
-    if excluded_tool is None:
-        query = query.where(messages.c.role != "tool")
-    else:
-        query = query.where(tool_calls.c.name.is_distinct_from(excluded_tool))
-    return await _load_texts(tx, lane, query, ("ended",), MAX_MESSAGES, period)
+    return await _load_texts(tx, lane, query, ("ended",), MAX_RESULTS, period)
 
 
 async def load_documents(
@@ -95,7 +119,7 @@ async def load_exchange(tx: Transaction, lane: Lane, turn: int) -> list[HistoryT
         .select_from(messages.join(turns, messages.c.turn == turns.c.id))
         .where(turns.c.id == turn, messages.c.role.in_(("user", "assistant")), messages.c.text != "")
     )
-    return (await _load_texts(tx, lane, query, ("ended",), MAX_MESSAGES, None))[::-1]
+    return (await _load_texts(tx, lane, query, ("ended",), MAX_RESULTS, None))[::-1]
 
 
 async def _load_texts(
@@ -106,13 +130,19 @@ async def _load_texts(
     limit: int,
     period: SearchedPeriod | None,
 ) -> list[HistoryText]:
+    newest = query.where(_may_be_found(lane, states, period)).order_by(messages.c.id.desc()).limit(limit)
+    return [HistoryText(*row) for row in await tx.execute(newest)]
+
+
+def _may_be_found(
+    lane: Lane, states: tuple[str, ...], period: SearchedPeriod | None = None
+) -> ColumnElement[bool]:
     first = select(lanes.c.searchable_from).where(lanes.c.lane == lane.key).scalar_subquery()
-    may_be_found = and_(
+    condition = and_(
         turns.c.lane == lane.key,
         turns.c.conversation >= func.coalesce(first, 1),
         turns.c.state.in_(states),
     )
-    if period is not None:
-        query = query.where(messages.c.made_at >= period.start, messages.c.made_at < period.end)
-    newest = query.where(may_be_found).order_by(messages.c.id.desc()).limit(limit)
-    return [HistoryText(*row) for row in await tx.execute(newest)]
+    if period is None:
+        return condition
+    return and_(condition, messages.c.made_at >= period.start, messages.c.made_at < period.end)
