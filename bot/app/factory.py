@@ -21,6 +21,7 @@ from bot.app.tool_factory import build_approval_dependencies, load_tools
 from bot.app.turn_factory import TurnFactory
 from bot.app.work_listener import WorkListener
 from bot.attachments.reader import AttachmentReader
+from bot.attachments.speech import build_synthesizer
 from bot.chat.access import Access
 from bot.chat.actions import ActionDependencies, GroupParts, OwnerSettings, ToolParts, TurnParts
 from bot.chat.commands.groups import LeaveGroupsTask
@@ -184,6 +185,7 @@ async def build(
         tool_questions,
     )
     turn_factory.check_budget()
+    outside_speech = turn_factory.build_outside_speech()
     cache_warmup = turn_factory.build_cache_warmup()
     turns = TurnRunner(
         turn_factory.build_dependencies(
@@ -228,6 +230,7 @@ async def build(
             settings.thinking,
             turn_factory.build_prompt_breakdowns(),
             can_speak=settings.speech_url is not None,
+            outside_speech=outside_speech,
         ),
         ToolParts(
             tools.tool_registry,
@@ -266,7 +269,7 @@ async def build(
             {
                 SUMMARY_JOB: turn_factory.build_summarizer(),
                 SPEECH_JOB: SpeechRunner(
-                    database, turn_factory.build_synthesizer(), dead_letters.notify_admins
+                    database, build_synthesizer(settings), dead_letters.notify_admins, outside_speech
                 ),
                 **tools.build_task_runners(best_effort_calls),
             },

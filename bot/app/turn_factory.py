@@ -11,8 +11,8 @@ from functools import partial
 
 from bot.agent import history
 from bot.attachments.reader import AttachmentReader
-from bot.attachments.speech import SpeechSynthesizer
-from bot.attachments.transcription import Transcriber
+from bot.attachments.transcription import build_transcriber
+from bot.chat.outside_speech import OutsideSpeech
 from bot.db.conversations.notes import ChatNotes
 from bot.db.engine import Database
 from bot.db.people import people
@@ -31,7 +31,7 @@ from bot.turns.cache_warmup import CacheWarmup, WarmupConfig
 from bot.turns.call_ledger import CallLedger
 from bot.turns.context_window import PromptBreakdowns
 from bot.turns.endpoint_router import EndpointRoute, EndpointRoutes
-from bot.turns.endpoints import ModelEndpoint
+from bot.turns.endpoints import ModelEndpoint, is_private_host, parse_host
 from bot.turns.history_search import HistorySearch
 from bot.turns.model_caller import ModelCaller
 from bot.turns.open_turn import TurnDependencies
@@ -256,35 +256,20 @@ class TurnFactory:
     def build_attachment_loader(self, downloader: FileDownloader) -> AttachmentLoader:
         """Build what fetches and reads the attachments of messages."""
         settings = self.settings
-        transcriber: Transcriber | None = None
-        if settings.transcribe_url:
-            api_key = settings.transcribe_api_key
-            transcriber = Transcriber(
-                settings.transcribe_url,
-                settings.transcribe_model,
-                api_key.get_secret_value() if api_key else None,
-            )
         max_tokens = settings.prompt_budget // FILES_DIVISOR
         return AttachmentLoader(
             downloader,
             self.reader,
-            transcriber,
+            build_transcriber(settings),
             count_images=self._count_images,
             max_text_bytes=max_tokens * history.BYTES_PER_TOKEN,
         )
 
-    def build_synthesizer(self) -> SpeechSynthesizer | None:
-        """Build what reads answers out; None where no service is set up."""
-        settings = self.settings
-        if settings.speech_url is None:
-            return None
-        api_key = settings.speech_api_key
-        return SpeechSynthesizer(
-            settings.speech_url,
-            settings.speech_model,
-            settings.speech_voice,
-            api_key.get_secret_value() if api_key else None,
-        )
+    def build_outside_speech(self) -> OutsideSpeech:
+        """What of the services for sound is outside the own network."""
+        urls = (self.settings.transcribe_url, self.settings.speech_url)
+        hosts = [parse_host(url) if url else "" for url in urls]
+        return OutsideSpeech(*("" if is_private_host(host) else host for host in hosts))
 
     def _count_images(self) -> int:
         max_tokens = (self.settings.prompt_budget - HEAD_TOKENS) // 2

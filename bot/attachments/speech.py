@@ -5,6 +5,7 @@ Knows nothing of where the text came from. Translates all errors of the endpoint
 
 from bot.attachments.sound_service import ServiceFault, SoundService, SoundServiceFailed
 from bot.errors import SpeechFailed
+from bot.settings import Settings
 from bot.translations.translator import translatable
 
 _SPEECH_SECONDS = 120.0
@@ -49,6 +50,19 @@ class SpeechSynthesizer:
         if not is_ogg_opus(answer.body):
             raise SpeechFailed(translatable("what it sent isn't Opus with sound in it"))
         return answer.body
+
+
+def build_synthesizer(settings: Settings) -> SpeechSynthesizer | None:
+    """The service that the settings name; None if they name none."""
+    if settings.speech_url is None:
+        return None
+    api_key = settings.speech_api_key
+    return SpeechSynthesizer(
+        settings.speech_url,
+        settings.speech_model,
+        settings.speech_voice,
+        api_key.get_secret_value() if api_key else None,
+    )
 
 
 def is_ogg_opus(sound: bytes) -> bool:

@@ -8,6 +8,7 @@ import logging
 
 from bot.attachments.sound_service import ServiceFault, SoundService, SoundServiceFailed
 from bot.errors import AttachmentUnusable
+from bot.settings import Settings
 from bot.translations.translator import translatable
 
 AWAY = translatable("the service that writes sound down does not answer; please try later or write it")
@@ -62,6 +63,18 @@ class Transcriber:
         if not text:
             raise AttachmentUnusable(SILENT)
         return text
+
+
+def build_transcriber(settings: Settings) -> Transcriber | None:
+    """The service that the settings name; None if they name none."""
+    if settings.transcribe_url is None:
+        return None
+    api_key = settings.transcribe_api_key
+    return Transcriber(
+        settings.transcribe_url,
+        settings.transcribe_model,
+        api_key.get_secret_value() if api_key else None,
+    )
 
 
 def _parse_text(body: bytes) -> str | None:

@@ -7,7 +7,7 @@ transaction, as a ReadOnlyAction.
 
 import itertools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 from bot.chat.access import Access
 from bot.chat.group_directory import GroupDirectory
 from bot.chat.guest_queries import GuestQueries
+from bot.chat.outside_speech import OutsideSpeech
 from bot.chat.quota import QuotaGate
 from bot.chat.unaddressed_messages import UnaddressedMessages
 from bot.db.conversations.chat_settings import ThinkMode
@@ -93,7 +94,7 @@ class TurnParts:
     `fallback_endpoint`: the second endpoint, if there is one.
     `default_thinking`: the mode of chats that have not set one.
     `prompt_breakdowns`: load what a lane's next prompt consists of.
-    `can_speak`: answers can be read out.
+    `can_speak`: answers can be read out. `outside_speech`: what hears and speaks outside the own network.
     """
 
     control: TurnControl
@@ -104,6 +105,7 @@ class TurnParts:
     default_thinking: ThinkMode
     prompt_breakdowns: PromptBreakdowns
     can_speak: bool = False
+    outside_speech: OutsideSpeech = field(default_factory=OutsideSpeech)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,16 @@ from bot.chat.action_runner import ActionRunner
 from bot.chat.actions import ActionContext, ActionDependencies, ActionResult, reply_text
 from bot.chat.commands import registry
 from bot.chat.commands.jobs import handle_zone
+from bot.chat.outside_speech import SOUND_KEPT_HERE
 from bot.chat.shared_locations import (
     find_newest_location,
     find_zone_answer,
     follow_location,
 )
-from bot.db.conversations import attachments, conversations, stored_files
+from bot.db.conversations import attachments, chat_settings, conversations, stored_files
 from bot.db.engine import Database
 from bot.db.people import speakers
+from bot.db.queues import outbox
 from bot.domain import InboxItem, Lane
 from bot.jobs.user_jobs import JobOwner
 from bot.telegram.incoming.attachment_loader import AttachmentLoader, refuse_files
@@ -85,6 +87,11 @@ class MessageTurns:
             [_to_message(update, identity) for update in updates]
         )
         speaker = await self._find_speaker(first, lane)
+        judged = await self._judge_sound(messages, lane)
+        if judged is None:
+            await self._actions.run(updates, "member", _ask_about_sound, "")
+            return
+        messages = judged
         if any(message.needs_fetch for message in messages):
             request = self._build_request(updates, messages, lane, translate, speaker)
             complete = partial(self._complete_request, updates, messages, request)
@@ -97,6 +104,19 @@ class MessageTurns:
         await self._deps.turns.quota_gate.run(
             self._build_request(updates, messages, lane, translate, speaker)
         )
+
+    async def _judge_sound(
+        self, messages: Sequence[IncomingMessage], lane: Lane
+    ) -> list[IncomingMessage] | None:
+        """The messages, without sound that may not leave the network; None: the chat has not said."""
+        outside_speech = self._deps.turns.outside_speech
+        if not outside_speech.transcriber_host or not any(map(_has_sound, messages)):
+            return [*messages]
+        async with self._database.read_transaction() as tx:
+            is_allowed = await chat_settings.load_speech_consent(tx, lane.chat, outside_speech.hosts)
+        if is_allowed is None:
+            return None
+        return [*messages] if is_allowed else [_keep_sound(message) for message in messages]
 
     def _build_request(
         self,
@@ -224,6 +244,25 @@ def find_own_words(message: Mapping[str, Any]) -> str:
         return ""
     text: str = message.get("text") or message.get("caption") or ""
     return text
+
+
+async def _ask_about_sound(context: ActionContext) -> ActionResult:
+    """Ask the chat whether its sound may leave the network; the messages wait for the answer."""
+    outside_speech = context.deps.turns.outside_speech
+    await chat_settings.mark_speech_asked(context.tx, context.lane.chat, outside_speech.hosts)
+    question = outside_speech.build_question(context.translate, item=context.item.id)
+    # Not as the answer of its item: that place belongs to the turn, once the chat has agreed.
+    await outbox.add(context.tx, item=None, lane=context.lane, parts=(question,), now=context.now)
+    return ActionResult()
+
+
+def _has_sound(message: IncomingMessage) -> bool:
+    return message.needs_fetch and message.media is not None and message.media.kind == "sound"
+
+
+def _keep_sound(message: IncomingMessage) -> IncomingMessage:
+    """The message; if it has sound, that is not used."""
+    return replace(message, unusable_reason=SOUND_KEPT_HERE) if _has_sound(message) else message
 
 
 def _is_spoken(message: IncomingMessage) -> bool:

@@ -9,11 +9,14 @@ from collections.abc import Callable
 from functools import partial
 
 from bot.attachments.speech import SpeechSynthesizer
+from bot.chat.outside_speech import OutsideSpeech
 from bot.db.conversations import chat_settings
 from bot.db.engine import Database
-from bot.db.queues import inbox, outbox_files
+from bot.db.people import people
+from bot.db.queues import inbox, outbox, outbox_files
 from bot.db.queues.item_bodies import SpeechOrder
 from bot.db.retry import retry_until_available
+from bot.db.transaction import Transaction
 from bot.db.usage import speeches
 from bot.db.usage.speeches import Speech
 from bot.domain import InboxItem, NotifyAdmins, OutgoingFile, Part
@@ -32,6 +35,7 @@ log = logging.getLogger(__name__)
 class SpeechRunner:
     """The runner; `synthesizer` None: answers are not read out any more, and its items end without one.
 
+    `outside_speech`: a chat is asked first, and until it has said yes its answers are not read out.
     A few answers of all people together are read out at a time, and at most two of one person.
     """
 
@@ -40,12 +44,14 @@ class SpeechRunner:
         database: Database,
         synthesizer: SpeechSynthesizer | None,
         notify_admins: NotifyAdmins,
+        outside_speech: OutsideSpeech,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._synthesizer = synthesizer
         self._notify_admins = notify_admins
+        self._outside_speech = outside_speech
         self._clock = clock
         self._places = FilePlaces()
         self._is_failing = False
@@ -74,7 +80,26 @@ class SpeechRunner:
             if await chat_settings.load_voice_mode(tx, order.lane.chat) in {"off", "refused"}:
                 return ""
             answer = await speeches.load_answer(tx, order.turn)
+            is_allowed = await self._load_consent(tx, order)
+        if is_allowed is None:
+            await retry_until_available(partial(self._ask_chat, order))
+        if not is_allowed:
+            return ""
         return await run_in_thread(build_speech_text, answer)
+
+    async def _load_consent(self, tx: Transaction, order: SpeechOrder) -> bool | None:
+        """Whether the text may go to the service; None: the chat has not said."""
+        if not self._outside_speech.speech_host:
+            return True
+        return await chat_settings.load_speech_consent(tx, order.lane.chat, self._outside_speech.hosts)
+
+    async def _ask_chat(self, order: SpeechOrder) -> None:
+        """Ask the chat, once."""
+        async with self._database.transaction() as tx:
+            if await chat_settings.mark_speech_asked(tx, order.lane.chat, self._outside_speech.hosts):
+                translate = await people.find_translator(tx, order.lane.chat)
+                parts = (self._outside_speech.build_question(translate),)
+                await outbox.add(tx, item=None, lane=order.lane, parts=parts, now=self._clock())
 
     async def _synthesize(self, text: str) -> bytes | None:
         """The sound; None if there is nothing to say, or the service failed, of which admins hear once."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
+from bot.chat.outside_speech import SOUND_KEPT_HERE
 from bot.chat.unreachable_chats import VOICE_REFUSED
 from bot.db.engine import open_database
 from bot.db.tables import outbox_files, speeches
@@ -37,9 +38,13 @@ class SpeakingGateway:
 
 
 @contextlib.asynccontextmanager
-async def open_speaking(tmp_path: Path, **settings: object) -> AsyncIterator[SpeakingGateway]:
+async def open_speaking(
+    tmp_path: Path, *, host: str = "127.0.0.1", **settings: object
+) -> AsyncIterator[SpeakingGateway]:
+    """`host`: by which the gateway reaches the services."""
     sound = SimulatedEndpoint(transcribe=lambda _: "When is the tide?")
     async with serve(sound.app) as url:
+        url = url.replace("127.0.0.1", host)
         services = {"transcribe_url": f"{url}/v1", "speech_url": f"{url}/v1", **settings}
         endpoint = SimulatedEndpoint(brain=reply_with(ANSWER))
         async with running_gateway(tmp_path, endpoint, **services) as gateway:
@@ -138,3 +143,64 @@ async def test_without_a_voice_service_voice_messages_are_answered_by_text_alone
         speaking.gateway.ann.send("/voice on")
         assert (await speaking.gateway.wait_for_texts(2))[1] == "I can't speak here: no voice is set up."
     assert speaking.voices() == speaking.sound.speech_requests == []
+
+
+async def test_a_chat_is_asked_before_sound_or_what_is_to_be_spoken_leaves_the_network(tmp_path: Path):
+    async with open_speaking(tmp_path, host="0.0.0.0") as speaking:  # no address of ours
+        gateway = speaking.gateway
+
+        def tap(label: str) -> None:
+            message = gateway.api.chat(ADMIN).bot_messages[-1]
+            [data] = [button["callback_data"] for button in message.buttons if button["text"] == label]
+            gateway.ann.tap(message.message_id, data)
+
+        gateway.ann.send_voice(content=b"OggS")
+        (question,) = await gateway.wait_for_texts()
+        assert "I'd send them to 0.0.0.0, outside our network." in question
+        tap("No")
+        (kept,) = (await gateway.wait_for_texts(2))[1:]
+        assert kept == f"I couldn't use your voice message: {SOUND_KEPT_HERE}."
+        assert gateway.texts()[0].startswith(
+            "No voice messages, and no answers to speak, are sent to 0.0.0.0."
+        )
+        gateway.ann.send("/voice on")
+        await gateway.wait_for_texts(3)
+        gateway.ann.send("Hello")
+        await gateway.wait_for_texts(4)
+        gateway.ann.send("/consent")
+        await gateway.wait_for_texts(5)
+        assert speaking.sound.audio_uploads == speaking.sound.speech_requests == []
+        tap("Yes")
+        await gateway.api.wait_until(lambda: "may be sent" in gateway.texts()[-1])
+        gateway.ann.send_voice(content=b"OggS")
+        await speaking.wait_for_voices()
+        gateway.ann.send("/consent")
+        await gateway.api.wait_until(lambda: "may be sent" in gateway.texts()[-1])
+        tap("Send nothing there")
+        await gateway.api.wait_until(lambda: "are sent to" in gateway.texts()[-1])
+    assert len(speaking.sound.audio_uploads) == len(speaking.sound.speech_requests) == 1
+
+
+async def test_a_voice_message_waits_for_the_answer_and_only_the_voice_is_asked_about(tmp_path: Path):
+    async with open_speaking(tmp_path, host="0.0.0.0") as speaking:  # no address of ours
+        gateway = speaking.gateway
+        gateway.ann.send_voice(content=b"OggS")
+        await gateway.wait_for_texts()
+        message = gateway.api.chat(ADMIN).bot_messages[-1]
+        gateway.ann.tap(message.message_id, message.buttons[0]["callback_data"])
+        await speaking.wait_for_voices()
+    assert len(speaking.sound.audio_uploads) == len(speaking.sound.speech_requests) == 1
+    other = tmp_path / "other"
+    other.mkdir()
+    async with open_speaking(other, host="0.0.0.0", transcribe_url=None) as speaking:
+        gateway = speaking.gateway
+        gateway.ann.send("/voice on")
+        await gateway.wait_for_texts()
+        for count in (3, 4):
+            gateway.ann.send("Hello")
+            await gateway.wait_for_texts(count)
+        questions = [text for text in gateway.texts() if "Is that OK?" in text]
+    assert questions == [
+        "To speak my answers, I'd send their text to 0.0.0.0, outside our network. Is that OK?"
+    ]
+    assert speaking.sound.speech_requests == []

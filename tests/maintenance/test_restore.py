@@ -186,6 +186,7 @@ async def test_a_restore_brings_back_no_withdrawn_consent_and_no_right_of_a_grou
         await tx.execute(insert(lives).values(began_at=NOW - 99, seen_at=NOW))
         for chat, kinds in answers_then.items():
             await chat_settings.store_consent(tx, chat, host, kinds)
+            await chat_settings.store_speech_consent(tx, chat, host, allowed=bool(kinds))
         for chat in (fam, club):
             values = {"chat": chat, "title": "Fam", "state": "in", "since": NOW - 50}
             await tx.execute(insert(groups).values(values | {"speakers": "everyone", "reads_along": True}))
@@ -195,6 +196,7 @@ async def test_a_restore_brings_back_no_withdrawn_consent_and_no_right_of_a_grou
     async with database.transaction() as tx:
         for chat, kinds in answers_since.items():
             await chat_settings.store_consent(tx, chat, host, kinds)
+            await chat_settings.store_speech_consent(tx, chat, host, allowed=bool(kinds))
         await tx.execute(update(groups).values(speakers="members", reads_along=False))
         await tx.execute(update(groups).where(groups.c.chat == club).values(state="left"))
         await tx.execute(delete(group_texts))
@@ -211,6 +213,10 @@ async def test_a_restore_brings_back_no_withdrawn_consent_and_no_right_of_a_grou
         ("4", f"{host} text"),
         ("5", None),  # it is asked again
         ("6", f"{host} no"),
+    ]
+    speech = ["no", "no", "speech", "speech", None, "no"]
+    assert query_rows(database_url, "SELECT speech_consent FROM lanes ORDER BY lane") == [
+        (answer and f"{host} {answer}",) for answer in speech
     ]
 
 

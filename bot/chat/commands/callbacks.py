@@ -226,6 +226,7 @@ BUTTONS = (
     ButtonKind("people", people.handle_people_button, min_role="admin", in_groups=False),
     ButtonKind("tools", tool_cards.handle_tool_button, min_role="admin", in_groups=False),
     ButtonKind("consent", consent.handle_consent_button, in_groups=False),
+    ButtonKind("speech", consent.handle_speech_button, concerns_others=True),
     ButtonKind("more", _with_number(_continue_answer), concerns_others=True),
     ButtonKind("language", language.handle_language_button, in_groups=False),
     ButtonKind("think", think.handle_think_button, concerns_others=True),

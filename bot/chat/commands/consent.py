@@ -1,11 +1,19 @@
-"""/deep, which has one message answered by the second endpoint, and /consent: what a chat lets go there."""
+"""/deep, which has one message answered by the second endpoint, and /consent: what a chat lets go outside."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from bot.chat.actions import ActionContext, ActionResult, expire_button, reply_hint, reply_text
+from bot.chat.actions import (
+    STRANGER_REFUSAL,
+    ActionContext,
+    ActionResult,
+    expire_button,
+    reply_hint,
+    reply_text,
+)
+from bot.chat.outside_speech import OutsideSpeech
 from bot.db.conversations import chat_settings, turns
 from bot.db.conversations.chat_settings import CONTENT_KINDS, Consent, ContentKind
 from bot.db.queues import outbox, requeued_items
@@ -84,7 +92,50 @@ async def handle_deep(context: ActionContext) -> ActionResult:
 
 
 async def handle_consent(context: ActionContext) -> ActionResult:
-    """/consent: what may go to the second endpoint, with buttons to change it."""
+    """/consent: what may go to the second endpoint and to services for sound, with buttons to change it."""
+    outside_speech = context.deps.turns.outside_speech
+    if not outside_speech.hosts:
+        return await _show_fallback_consent(context)
+    is_allowed = await chat_settings.load_speech_consent(context.tx, context.lane.chat, outside_speech.hosts)
+    page = outside_speech.build_question(context.translate)
+    if is_allowed is not None:
+        withdraw = Button(context.translate("Send nothing there"), outside_speech.format_data("no"))
+        text = _format_speech_consent(context.translate, outside_speech, is_allowed=is_allowed)
+        page = Part(text, buttons=((withdraw,),) if is_allowed else page.buttons)
+    if context.is_group or context.deps.turns.fallback_endpoint is None:
+        return ActionResult(parts=(page,))
+    fallback_consent = await _show_fallback_consent(context)
+    return replace(fallback_consent, parts=(*fallback_consent.parts, page))
+
+
+async def handle_speech_button(context: ActionContext) -> ActionResult:
+    """A button of the question about sound, or of /consent; `context.args` is as that of the other one."""
+    outside_speech = context.deps.turns.outside_speech
+    answer, item, host_hash = ["", "", *context.args.rsplit(":", 2)][-3:]
+    is_known = answer in {"yes", "no"} and _NUMBER.fullmatch(item) is not None
+    if not is_known or not outside_speech.hosts or host_hash != hash_host(outside_speech.hosts):
+        return expire_button(context)
+    if not context.may_change_chat:
+        return ActionResult(toast=context.translate(STRANGER_REFUSAL))
+    is_allowed = answer == "yes"
+    await chat_settings.store_speech_consent(
+        context.tx, context.lane.chat, outside_speech.hosts, allowed=is_allowed
+    )
+    await requeued_items.requeue(context.tx, int(item), context.lane, now=context.now)
+    text = _format_speech_consent(context.translate, outside_speech, is_allowed=is_allowed)
+    hint = context.translate("/consent changes that.")
+    toast = context.translate("Allowed.") if is_allowed else context.translate("Nothing is sent there.")
+    return ActionResult(toast=toast, replacement=Part(f"{text} {hint}"))
+
+
+def _format_speech_consent(translate: Translator, outside_speech: OutsideSpeech, *, is_allowed: bool) -> str:
+    hosts = format_series(translate, outside_speech.hosts.split(","))
+    if is_allowed:
+        return translate("Voice messages, and answers that I speak, may be sent to {hosts}.", hosts=hosts)
+    return translate("No voice messages, and no answers to speak, are sent to {hosts}.", hosts=hosts)
+
+
+async def _show_fallback_consent(context: ActionContext) -> ActionResult:
     fallback = context.deps.turns.fallback_endpoint
     if fallback is None:
         return reply_text(context.translate(NO_FALLBACK))

@@ -388,10 +388,11 @@ COMMANDS = (
     ),
     Command(
         "consent",
-        translatable("what may be sent to the second model"),
+        translatable("what may be sent to services outside our network"),
         consent.handle_consent,
         SETTINGS,
         in_menu=False,
+        in_groups=True,
         needs_fallback=True,
     ),
     Command(

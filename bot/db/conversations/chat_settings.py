@@ -1,14 +1,15 @@
 """Settings of a chat that outlast its conversations: consent to outside services, thinking, voice.
 
 Consent belongs to a chat, whatever topic it was given in, and to the host it was given for. It is stored as
-the host and a list of content kinds, "no", or "asked". Functions work inside the caller's transaction `tx`.
+the host and a list of content kinds, "no", or "asked". For sound there is one of its own: of the kind
+"speech", for all services outside together. Functions work inside the caller's transaction `tx`.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, func, select
 
 from bot.db.portable_sql import upsert
 from bot.db.tables import lanes
@@ -25,6 +26,8 @@ THINK_MODES: Final[tuple[ThinkMode, ...]] = get_args(ThinkMode)
 
 _ASKED = "asked"
 _NO = "no"
+_SPEECH = "speech"
+_CONSENT_COLUMNS = (lanes.c.consent, lanes.c.speech_consent)
 
 # Built once: building a statement costs more than running it.
 _SELECT_CONSENT = select(lanes.c.consent).where(lanes.c.lane == bindparam("key"))
@@ -73,31 +76,62 @@ async def store_consent(tx: Transaction, chat: int, host: str, kinds: Iterable[C
     await _upsert_consent(tx, chat, f"{host} {answer or _NO}")
 
 
-async def load_consents(tx: Transaction) -> dict[str, str]:
-    """The answers of all chats as they are stored, by lane."""
-    query = select(lanes.c.lane, lanes.c.consent).where(lanes.c.consent.is_not(None))
-    return {row.lane: row.consent for row in await tx.execute(query)}
+async def load_speech_consent(tx: Transaction, chat: int, hosts: str) -> bool | None:
+    """Whether a chat's sound, and answers to speak, may go to these hosts; None: it has not said."""
+    query = select(lanes.c.speech_consent).where(lanes.c.lane == Lane(chat).key)
+    stored_hosts, _, answer = ((await tx.execute(query)).scalar_one_or_none() or "").partition(" ")
+    return None if stored_hosts != hosts or answer == _ASKED else answer == _SPEECH
 
 
-async def put_stricter_consents(tx: Transaction, others: Mapping[str, str]) -> None:
+async def mark_speech_asked(tx: Transaction, chat: int, hosts: str) -> bool:
+    """Store that the chat is asked about these hosts; False if it was asked before."""
+    row = {"lane": Lane(chat).key, "speech_consent": f"{hosts} {_ASKED}"}
+    has_other = ~func.coalesce(lanes.c.speech_consent, "").startswith(f"{hosts} ", autoescape=True)
+    insertion = upsert(lanes).values(row)
+    asked = insertion.on_conflict_do_update(index_elements=["lane"], set_=row, where=has_other)
+    return (await tx.execute(asked.returning(lanes.c.lane))).one_or_none() is not None
+
+
+async def store_speech_consent(tx: Transaction, chat: int, hosts: str, *, allowed: bool) -> None:
+    """Store the chat's answer about these hosts."""
+    row = {"lane": Lane(chat).key, "speech_consent": f"{hosts} {_SPEECH if allowed else _NO}"}
+    await tx.execute(upsert(lanes).values(row).on_conflict_do_update(index_elements=["lane"], set_=row))
+
+
+Consents = Mapping[str, Mapping[str, str]]
+"""Answers as they are stored: by column and lane."""
+
+
+async def load_consents(tx: Transaction) -> Consents:
+    """The answers of all chats."""
+    query = select(lanes.c.lane, *_CONSENT_COLUMNS)
+    rows = (await tx.execute(query)).mappings().all()
+    return {
+        column.name: {row["lane"]: row[column.name] for row in rows if row[column.name]}
+        for column in _CONSENT_COLUMNS
+    }
+
+
+async def put_stricter_consents(tx: Transaction, others: Consents) -> None:
     """Let of the stored answer of each chat and the one in `others` the stricter one hold."""
-    stored = await load_consents(tx)
-    rows = [
-        {"lane": lane, "consent": _find_stricter(stored.get(lane, ""), others.get(lane, ""))}
-        for lane in stored.keys() | others.keys()
-    ]
-    insertion = upsert(lanes)
-    update = insertion.on_conflict_do_update(
-        index_elements=["lane"], set_={"consent": insertion.excluded.consent}
-    )
-    if rows:
-        await tx.execute(update, rows)
+    for name, stored in (await load_consents(tx)).items():
+        newer = others.get(name, {})
+        rows = [
+            {"lane": lane, name: _find_stricter(stored.get(lane, ""), newer.get(lane, ""))}
+            for lane in stored.keys() | newer.keys()
+        ]
+        insertion = upsert(lanes)
+        update = insertion.on_conflict_do_update(
+            index_elements=["lane"], set_={name: insertion.excluded[name]}
+        )
+        if rows:
+            await tx.execute(update, rows)
 
 
 def _find_stricter(answer: str, newer: str) -> str | None:
     """Of two stored answers what both allow; None: the chat is asked again."""
     host, _, allowed = newer.partition(" ")
-    kinds = [kind for kind in CONTENT_KINDS if kind in allowed.split()]
+    kinds = [kind for kind in (*CONTENT_KINDS, _SPEECH) if kind in allowed.split()]
     if not kinds:
         return newer or None
     other_host, _, other_allowed = answer.partition(" ")

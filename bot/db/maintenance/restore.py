@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Table, and_, delete, func, insert, or_, select, text, update
 
-from bot.db.conversations.chat_settings import load_consents, put_stricter_consents
+from bot.db.conversations.chat_settings import Consents, load_consents, put_stricter_consents
 from bot.db.conversations.turns import fail
 from bot.db.portable_sql import JsonField, upsert
 from bot.db.queues.item_bodies import FORGET_JOB
@@ -82,14 +82,14 @@ class ReplacedDatabaseState:
     `update_ids`: updates it has received. `forget_items`: /forget jobs ordered after the backup.
     `sequence_numbers`: the highest row id it has given in each table. `rows_by_table`: all rows of the tables
     that say who may do what and what is due later; None: the replaced database is of another gateway.
-    `consents`: what chats have agreed to, by lane; empty where `rows_by_table` is None.
+    `consents`: what chats have agreed to; empty where `rows_by_table` is None.
     """
 
     update_ids: Sequence[int]
     forget_items: Sequence[Mapping[str, Any]]
     sequence_numbers: Mapping[str, int]
     rows_by_table: Mapping[str, Sequence[Mapping[str, Any]]] | None
-    consents: Mapping[str, str]
+    consents: Consents
 
 
 async def discard_pending(tx: Transaction, *, answer_waiting: bool, now: float) -> DiscardCounts:
@@ -159,7 +159,7 @@ async def load_replaced_state(
     )
     sequences = await replaced.execute(text("SELECT name, seq FROM sqlite_sequence"))
     rows_by_table = None
-    consents: dict[str, str] = {}
+    consents: Consents = {}
     if birth is not None and await _find_birth(replaced) == birth:
         rows_by_table = {table.name: await _load_rows(replaced, table) for table in _CARRIED_TABLES}
         consents = await load_consents(replaced)

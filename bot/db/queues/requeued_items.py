@@ -15,18 +15,18 @@ from bot.domain import Lane
 
 
 async def requeue(tx: Transaction, item: int, lane: Lane, *, now: float) -> bool:
-    """Requeue a /deep that waited for consent; False if it no longer waits, or belongs to another lane.
+    """Requeue a message that waited for consent; False if it no longer waits, or belongs to another lane.
 
-    The rest of a long paste was set aside with it (the same `done_at`) and is requeued with it.
+    What was to be answered with it was set aside with it (the same `done_at`) and is requeued with it.
     """
     was_set_aside = (
         (inbox.c.lane == lane.key)
         & (inbox.c.state == "done")
         & inbox.c.turn.is_(None)
         & inbox.c.error.is_(None)
+        & inbox.c.body.is_not(None)
     )
-    is_this_deep = and_(was_set_aside, inbox.c.id == item, inbox.c.shape == "deep")
-    set_aside_at = select(inbox.c.done_at).where(is_this_deep).scalar_subquery()
+    set_aside_at = select(inbox.c.done_at).where(was_set_aside, inbox.c.id == item).scalar_subquery()
     requeued = update(inbox).where(
         was_set_aside, inbox.c.id >= item, inbox.c.shape.in_(TURN_SHAPES), inbox.c.done_at == set_aside_at
     )
