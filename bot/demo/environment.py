@@ -143,6 +143,7 @@ async def open_demo(
             web = await stack.enter_async_context(serve_web())
             # Without a warm-up the simulated endpoint shows the visitor's calls and nothing else.
             model_settings = {"warm_up": "off", "search_url": web.search_url}
+            model_settings |= {"transcribe_url": model.url, "speech_url": model.url}
         database_url = _place_database(Path(folder))
         settings = {
             "telegram_token": api.token,
@@ -190,7 +191,9 @@ async def _wait_until_started(api: BotApi, gateway: GatewayProcess, seconds: flo
 @contextlib.asynccontextmanager
 async def _serve_simulated_model(endpoint: SimulatedEndpoint | None) -> AsyncIterator[DemoModel]:
     timing = Timing.canvas(CANVAS_SECONDS, prefill_tokens_per_s=PREFILL_TOKENS_PER_SECOND)
-    simulated = endpoint or SimulatedEndpoint(timing=timing, seats=4, brain=answer_showcase)
+    simulated = endpoint or SimulatedEndpoint(
+        timing=timing, seats=4, brain=answer_showcase, transcribe=lambda _: SHOWCASE_QUESTIONS[3]
+    )
     async with serve(simulated.app) as address:
         description = f"{CANVAS_SECONDS:g} s a canvas; a DGX Spark takes about 1.6 s"
         yield DemoModel(f"{address}/v1", simulated, description)

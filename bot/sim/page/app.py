@@ -30,6 +30,7 @@ MAX_BODY_BYTES = 64 * 1024
 MAX_FILE_BYTES = 24 << 20  # more than the 20 MB a bot may fetch, so that its refusal can be seen
 MAX_NAME_CHARACTERS = 200  # of a file
 MAX_CAPTION_UNITS = 1024
+_OGG_SIGNATURE = b"OggS"
 _PHOTO_SIGNATURES = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
 _MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -64,6 +65,7 @@ class ChatPage:
             Route("/", self._serve_file),
             Route("/events", self._serve_events),
             Route("/photos/{file_id}", self._serve_photo),
+            Route("/voices/{file_id}", self._serve_voice),
             Route("/send", self._send, methods=["POST"]),
             Route("/attach", self._attach, methods=["POST"]),
             Route("/edit", self._edit, methods=["POST"]),
@@ -141,6 +143,12 @@ class ChatPage:
             raise HTTPException(404)
         return Response(content, media_type=media_type)
 
+    async def _serve_voice(self, request: Request) -> Response:
+        content = self.bot_api.find_file(request.path_params["file_id"]) or b""
+        if not content.startswith(_OGG_SIGNATURE):
+            raise HTTPException(404)
+        return Response(content, media_type="audio/ogg")
+
     async def _serve_events(self, request: Request) -> Response:
         events = self._find_view(request).stream_events(self._to_page_json())
         return StreamingResponse(events, media_type="text/event-stream")
@@ -156,7 +164,7 @@ class ChatPage:
         return _run_action(lambda: view.person.paste(readable, reply_to=reply_to, thread=view.thread))
 
     async def _attach(self, request: Request) -> Response:
-        """Send the body as a photo, or as a file if it is none; its name and caption are in the address."""
+        """Send the body as a photo, a voice or else a file; its name and caption are in the address."""
         content = await _read_body(request, MAX_FILE_BYTES)
         name = request.query_params.get("name", "")[:MAX_NAME_CHARACTERS]
         caption = request.query_params.get("caption", "").strip()
@@ -168,6 +176,8 @@ class ChatPage:
         options: Json = {"caption": caption, "content": content, "thread": view.thread}
         if _find_photo_type(content) is not None:
             return _run_action(lambda: view.person.send_photo(**options))
+        if content.startswith(_OGG_SIGNATURE):
+            return _run_action(lambda: view.person.send_voice(content=content, thread=view.thread))
         return _run_action(lambda: view.person.send_document(name, **options))
 
     async def _edit(self, request: Request) -> Response:

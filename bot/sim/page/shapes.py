@@ -35,6 +35,7 @@ def to_message_json(raw: Json, person_id: int, reactions: list[str] | None = Non
         "text": raw.get("text", raw.get("caption", "")),
         "entities": raw.get("entities") or raw.get("caption_entities") or [],
         "photo": raw["photo"][-1]["file_id"] if "photo" in raw else None,
+        "voice": raw["voice"]["file_id"] if "voice" in raw else None,
         "file": raw["document"]["file_name"] if "document" in raw else None,
         "buttons": raw.get("reply_markup", {}).get("inline_keyboard", []),
         "reply": _to_quote_json(raw["reply_to_message"]) if "reply_to_message" in raw else None,

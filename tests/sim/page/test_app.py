@@ -18,6 +18,7 @@ from bot.sim.page import view
 from bot.sim.page.app import ChatPage, PageNotice
 from bot.sim.page.view import ChatView, ViewLabels
 from bot.sim.telegram.server import BotApi, FloodLimits, SimulatedPerson
+from bot.sim.vllm.server import CHIME
 
 GROUP_ID = -100
 NOTICE = PageNotice("All is simulated.", ("Really.",), "canvasgram setup")
@@ -234,6 +235,16 @@ async def test_a_photo_and_a_file_are_sent_and_the_photo_is_shown(opened: OpenPa
     assert shown_file["file"] == "b.pdf"
     served = await opened.browser.get(f"{opened.page.path}photos/{shown_photo['photo']}")
     assert (served.content, served.headers["content-type"]) == (PHOTO, "image/png")
+
+
+async def test_a_voice_message_is_sent_and_played(opened: OpenPage):
+    assert (await attach(opened, CHIME, name="a.ogg")).status_code == 204
+    async with opened.listen() as event_stream:
+        _, state = await anext(event_stream)
+    voice = state["messages"][0]["voice"]
+    served = await opened.browser.get(f"{opened.page.path}voices/{voice}")
+    assert (served.content, served.headers["content-type"]) == (CHIME, "audio/ogg")
+    assert (await opened.browser.get(f"{opened.page.path}voices/photo-9")).status_code == 404
 
 
 async def test_what_is_no_photo_is_not_served(opened: OpenPage):

@@ -43,6 +43,7 @@ function bubble(message, acts) {
     box.append(quote);
   }
   if (message.photo) box.append(photo(message, acts));
+  if (message.voice) box.append(voice(message));
   if (message.file) box.append(make("div", "file", message.file));
   const text = make("div", "text");
   text.dir = "auto";
@@ -66,6 +67,14 @@ function photo(message, acts) {
   image.addEventListener("load", acts.settle);
   whole.append(image);
   return whole;
+}
+
+function voice(message) {
+  const sound = make("audio", "voice");
+  sound.controls = true;
+  sound.preload = "metadata";
+  sound.src = `voices/${encodeURIComponent(message.voice)}`;
+  return sound;
 }
 
 function action(label, icon, onClick) {
