@@ -99,7 +99,15 @@ def test_the_key_is_set_no_port_is_open_and_the_weights_are_kept(
     assert "ports" not in gateway
     assert model["volumes"] == ["weights:/root/.cache/huggingface"]
     assert gateway["volumes"] == ["data:/data", "backups:/backups"]
-    assert set(compose["volumes"]) == {"weights", "data", "data-1", "data-2", "backups", "database"}
+    assert set(compose["volumes"]) == {
+        "weights",
+        "data",
+        "data-1",
+        "data-2",
+        "backups",
+        "database",
+        "hearing",
+    }
 
 
 def test_two_gateways_wait_for_postgresql_and_their_settings_are_accepted(compose: dict[str, Any]) -> None:
@@ -134,7 +142,8 @@ def test_a_gateway_has_bounds_and_no_secret_of_another_service(compose: dict[str
     assert len(gateways) == 5
     for service in gateways:
         assert {service["environment"][name] for name in foreign} == {""}
-    for service in (*gateways, compose["services"]["postgresql"], compose["services"]["search"]):
+    others = [compose["services"][name] for name in ("postgresql", "search", "speak", "hear")]
+    for service in (*gateways, *others):
         assert service["mem_limit"]
         assert service["pids_limit"] <= 512
 
@@ -142,7 +151,7 @@ def test_a_gateway_has_bounds_and_no_secret_of_another_service(compose: dict[str
 def test_every_image_has_an_exact_version(compose: dict[str, Any]) -> None:
     images = [service["image"] for service in compose["services"].values() if "image" in service]
     images += re.findall(r"^FROM (\S+)", dockerfile(), re.MULTILINE)
-    assert len(images) == 7
+    assert len(images) == 10
     for image in images:
         assert re.search(r":v?\d+\.\d+", image), image
     assert re.search(r'pip install .*"uv==[\d.]+"', dockerfile())

@@ -13,6 +13,8 @@ from typing import Final
 
 import httpx
 
+from bot.attachments.speech import SpeechSynthesizer, build_synthesizer
+from bot.attachments.transcription import Transcriber, build_transcriber
 from bot.check.client import CallBudgetSpent, CallLost, CheckLimits, ProbeClient
 from bot.check.findings import CheckReport, Verdict, fail_verdict, pass_verdict
 from bot.check.observations import Observations
@@ -20,6 +22,7 @@ from bot.check.report import build_report
 from bot.check.search_probe import probe_search
 from bot.check.steps import STEPS, ProbeStep, ProbeSteps
 from bot.check.telegram_probe import probe_telegram
+from bot.check.voice_probe import probe_voice
 from bot.errors import SettingsRefused
 from bot.llm.server_api import parse_models
 from bot.settings import NO_BOT_TOKEN, Settings, build_settings, load_settings
@@ -41,6 +44,7 @@ class CheckOptions:
     `servers`: the addresses of all servers behind it; empty: it is the only one.
     `image_tokens`: what a picture is to take; None: what the endpoint takes.
     `includes_search`: `search_engine` is checked as well; None: the settings name none.
+    `synthesizer`, `transcriber`: the services for sound, if the settings name them.
     `bot_url`: where Telegram is asked about the bot, with its token (None: nobody is asked).
     `guest_mode`: it is to answer in chats that it is no member of.
     """
@@ -54,6 +58,8 @@ class CheckOptions:
     image_tokens: int | None = None
     includes_search: bool = False
     search_engine: SearchEngine | None = None
+    synthesizer: SpeechSynthesizer | None = None
+    transcriber: Transcriber | None = None
     bot_url: str | None = field(default=None, repr=False)
     guest_mode: bool = False
     limits: CheckLimits = field(default_factory=CheckLimits)
@@ -85,6 +91,8 @@ def resolve_options(endpoint: str | None, key: str | None, env_file: Path) -> Ch
         image_tokens=None if settings.image_tokens == "auto" else int(settings.image_tokens),
         includes_search=True,
         search_engine=choose_engine(settings.search_url, settings.get_search_key()),
+        synthesizer=build_synthesizer(settings),
+        transcriber=build_transcriber(settings),
         bot_url=_find_bot_url(env_file),
         guest_mode=settings.guest_mode == "on",
     )
@@ -107,6 +115,7 @@ async def run_check(
     findings = [*report.findings]
     if options.includes_search:
         findings.append(await probe_search(options.search_engine))
+    findings += await probe_voice(options.synthesizer, options.transcriber)
     if options.bot_url is not None:
         findings += await probe_telegram(options.bot_url, guest_mode=options.guest_mode)
     return replace(report, findings=tuple(findings))

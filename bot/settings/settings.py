@@ -158,7 +158,7 @@ class Settings(BaseSettings):
 
     transcribe_url: ModelAddress | None = Field(
         None,
-        description="an OpenAI-compatible endpoint that transcribes voice; unset: voice is not understood",
+        description="an OpenAI-compatible endpoint that hears voice; chats are asked first if it is outside",
         examples=["http://localhost:9000/v1"],
     )
     transcribe_model: str = Field("whisper-1", description="the model to use there")
@@ -167,7 +167,7 @@ class Settings(BaseSettings):
     )
     speech_url: ModelAddress | None = Field(
         None,
-        description="an OpenAI-compatible endpoint that reads answers out as Opus; unset: none is spoken",
+        description="one that speaks answers, as Opus; chats are asked first if it is outside",
         examples=["http://localhost:8880/v1"],
     )
     speech_model: str = Field("tts-1", description="the model to use there")
