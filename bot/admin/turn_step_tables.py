@@ -48,6 +48,7 @@ _PART_COLUMNS = (
     NumberColumn("sent", "Stood in the chat at"),
     NumberColumn("done", "Final at"),
 )
+_SPEECH_DESCRIPTION = "the answer is read out, beside the account: its text waits for no voice"
 _INTERVAL_COLUMNS = (
     TableColumn("interval", "Interval", style="brief"),
     NumberColumn("seconds", "Seconds"),
@@ -70,7 +71,7 @@ def build_tables(turn: TurnSteps, names: Mapping[int, str]) -> tuple[DataTable, 
 
 
 def _list_intervals(turn: TurnSteps) -> tuple[tuple[Cell, ...], ...]:
-    return tuple(
+    rows = [
         (
             Cell(kind, INTERVAL_LABELS[kind]),
             Cell(round(seconds, 3), f"{seconds:.3f}"),
@@ -81,7 +82,11 @@ def _list_intervals(turn: TurnSteps) -> tuple[tuple[Cell, ...], ...]:
             Cell(INTERVAL_DESCRIPTIONS[kind]),
         )
         for kind, seconds in list_intervals(turn.account)
-    )
+    ]
+    if turn.speech is not None:
+        spoken_seconds = build_seconds_cell(turn.speech.ended_at - turn.speech.began_at)
+        rows.append((Cell("speech"), spoken_seconds, Cell(None, EMPTY_CELL), Cell(_SPEECH_DESCRIPTION)))
+    return tuple(rows)
 
 
 def _build_call(number: int, call: CallStep, turn: TurnSteps) -> tuple[Cell, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from bot.db.usage.speeches import SpeechSums
 from bot.db.usage.usage_sums import CallSums
 from bot.db.usage.verdict_sums import VerdictSums
 from bot.usage.figures import format_seconds, format_share
@@ -11,12 +12,18 @@ MAX_NAMED = 5  # people; the others are counted together
 
 
 def build_lines(
-    report: UsageReport, calls_by_person: Sequence[CallSums], names: Mapping[int, str]
+    report: UsageReport,
+    calls_by_person: Sequence[CallSums],
+    names: Mapping[int, str],
+    speech_sums: SpeechSums,
 ) -> Iterator[str]:
     """One line each; `calls_by_person` are of the same scope, the gateway's own under None."""
     yield _describe_use(report, calls_by_person, names)
     yield _describe_speed(report)
     yield _describe_failures(report)
+    if count := speech_sums.spoken + speech_sums.failed:
+        seconds = format_seconds(speech_sums.seconds / count)
+        yield f"Voice: {speech_sums.spoken:,} answers read out, {speech_sums.failed:,} not; {seconds} s each."
     if report.total.verdicts is not None:
         yield _describe_verdicts(report.total.verdicts)
 

@@ -11,7 +11,7 @@ from bot.db.engine import Database, open_database
 from bot.db.people import people
 from bot.db.readonly import open_readonly
 from bot.db.tools import audit
-from bot.db.usage import counter_readings, report_sums
+from bot.db.usage import counter_readings, report_sums, speeches
 from bot.db.usage import rankings as ranking_rows
 from bot.db.usage.rankings import Sort
 from bot.db.usage.turn_steps import load_steps
@@ -106,7 +106,8 @@ async def render_report(url: str, options: ReportOptions, *, now: float) -> Rend
         async with database.long_read_transaction() as tx:
             names = await people.list_names(tx)
             calls_by_person = await report_sums.sum_calls(tx, scope, "user")
-    headline = list(build_headline(report, calls_by_person, names))
+            speech_sums = await speeches.sum_speeches(tx, scope)
+    headline = list(build_headline(report, calls_by_person, names, speech_sums))
     return _RENDERERS[form](name_people(report, names), headline)
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from itertools import pairwise
 
 from bot.canvases import costs_canvases
+from bot.db.usage.speeches import Speech
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps, TurnTakeover
 from bot.tables import Line, TextTable
 from bot.usage.figures import UNKNOWN, format_canvases, format_count, format_seconds
@@ -80,6 +81,16 @@ def _turn_events(turn: TurnSteps) -> Iterator[TurnEvent]:
         yield turn.ended_at, 5, f"the turn ends: {turn.ending or turn.state}"
     for number, part in enumerate(turn.parts, start=1):
         yield from ((time, 6, f"message {number} {text}") for time, text in _part_events(part))
+    if turn.speech is not None:
+        yield from ((time, 7, f"voice: {text}") for time, text in _speech_events(turn.speech))
+
+
+def _speech_events(speech: Speech) -> Iterator[tuple[float, str]]:
+    waited = format_seconds(speech.began_at - speech.wanted_at)
+    yield speech.began_at, f"{speech.chars:,} characters are to be read out, after {waited} s of waiting"
+    seconds = format_seconds(speech.ended_at - speech.began_at)
+    ending = "read out" if speech.outcome == "ok" else "not read out, for the service failed"
+    yield speech.ended_at, f"{ending}, in {seconds} s"
 
 
 def describe_takeover(takeover: TurnTakeover) -> str:

@@ -2,18 +2,24 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import select
 
+from bot.admin.turn_step_tables import build_tables
 from bot.chat.outside_speech import SOUND_KEPT_HERE
 from bot.chat.unreachable_chats import VOICE_REFUSED
 from bot.db.engine import open_database
 from bot.db.tables import outbox_files, speeches
+from bot.db.usage.turn_steps import load_steps
 from bot.http_server import serve
+from bot.sim.telegram.server import MAX_WAIT_SECONDS
 from bot.sim.vllm.server import CHIME, SimulatedEndpoint, SpeechRequest, reply_with
+from bot.usage.report_command import ReportOptions, render_report
+from bot.usage.turn_report import render_lines
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 
 ANSWER = "It is **low** at [six](https://a.example) [1].\n\n```\nx = 1\n```"
@@ -48,6 +54,7 @@ async def open_speaking(
         services = {"transcribe_url": f"{url}/v1", "speech_url": f"{url}/v1", **settings}
         endpoint = SimulatedEndpoint(brain=reply_with(ANSWER))
         async with running_gateway(tmp_path, endpoint, **services) as gateway:
+            await gateway.api.wait_until(lambda: gateway.api.calls_of("getUpdates"), 3 * MAX_WAIT_SECONDS)
             yield SpeakingGateway(gateway, sound)
 
 
@@ -90,6 +97,14 @@ async def test_a_voice_message_is_answered_by_text_and_then_by_voice_and_a_text_
     ):
         rows = (await tx.execute(select(speeches).order_by(speeches.c.turn))).all()
         files = (await tx.execute(select(outbox_files.c.kind, outbox_files.c.file_id))).all()
+        turn = await load_steps(tx, rows[0].turn, with_texts=False)
+    assert turn is not None
+    intervals = build_tables(turn, {})[0]
+    assert intervals.rows[-1][0].value == "speech"
+    shown = "\n".join(map(str, render_lines(turn, {})))
+    assert "voice: read out, in " in shown
+    report = await render_report(gateway.settings.database_url, ReportOptions(), now=time.time())
+    assert any(str(line).startswith("Voice: 2 answers read out, 0 not;") for line in report)
     assert [(row.chars, row.outcome) for row in rows] == [(len(SPOKEN), "ok")] * 2
     assert all(row.wanted_at <= row.began_at <= row.ended_at for row in rows)
     assert [(file.kind, bool(file.file_id)) for file in files] == [("voice", True)] * 2

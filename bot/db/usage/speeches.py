@@ -3,14 +3,16 @@
 Functions work inside the caller's transaction `tx`.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Literal
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from bot.db.portable_sql import upsert
 from bot.db.tables import messages, speeches, turns
 from bot.db.transaction import Transaction
+from bot.db.usage.scope_filters import build_turn_filter
+from bot.db.usage.usage_sums import Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,37 @@ class Speech:
     began_at: float
     ended_at: float
     outcome: Literal["ok", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechSums:
+    """Answers that were read out, how many could not be, and the seconds of both at the service."""
+
+    spoken: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+
+
+async def find(tx: Transaction, turn: int) -> Speech | None:
+    """How the answer of a turn was read out; None: it was not to be."""
+    query = select(*(speeches.c[field.name] for field in fields(Speech))).where(speeches.c.turn == turn)
+    row = (await tx.execute(query)).one_or_none()
+    return None if row is None else Speech(*row)
+
+
+async def sum_speeches(tx: Transaction, scope: Scope) -> SpeechSums:
+    """The sums over the turns of a scope."""
+    seconds = func.sum(speeches.c.ended_at - speeches.c.began_at)
+    query = (
+        select(speeches.c.outcome, func.count(), seconds)
+        .join(turns, turns.c.id == speeches.c.turn)
+        .where(*build_turn_filter(scope))
+        .group_by(speeches.c.outcome)
+    )
+    rows = {row[0]: row for row in await tx.execute(query)}
+    counts = {outcome: int(row[1]) for outcome, row in rows.items()}
+    total = sum(float(row[2]) for row in rows.values())
+    return SpeechSums(counts.get("ok", 0), counts.get("failed", 0), total)
 
 
 async def load_answer(tx: Transaction, turn: int) -> str:

@@ -25,7 +25,9 @@ from bot.db.tables import (
     turns,
 )
 from bot.db.transaction import Transaction
+from bot.db.usage import speeches
 from bot.db.usage.seat_calls import TimedCall
+from bot.db.usage.speeches import Speech
 from bot.db.usage.usage_sums import BreakdownColumn
 from bot.domain import EndpointRole, Lane
 
@@ -138,7 +140,8 @@ class TurnSteps:
 
     `endpoint_why`: why it was answered at that endpoint; None: there was only one. `account` is its seconds
     by kind in the order of a turn, `whole` first; empty until it is settled. `said` is empty unless texts
-    were requested. `used`: the names of the tools in its answers, as it ended.
+    were requested. `used`: the names of the tools in its answers, as it ended. `speech`: how its answer was
+    read out, beside its account; None: it was not.
     """
 
     id: int
@@ -161,6 +164,7 @@ class TurnSteps:
     said: tuple[TurnMessage, ...]
     takeovers: tuple[TurnTakeover, ...] = ()
     used: tuple[str, ...] = ()
+    speech: Speech | None = None
 
     @property
     def seconds(self) -> float | None:
@@ -228,6 +232,7 @@ async def load_steps(tx: Transaction, turn: int, *, with_texts: bool) -> TurnSte
         parts=tuple(PartStep(*part) for part in await _load_rows(tx, parts)),
         said=said,
         used=tuple(used),
+        speech=await speeches.find(tx, turn),
     )
     return replace(steps, takeovers=await _load_takeovers(tx, steps))
 
