@@ -7,7 +7,7 @@ from alembic import op
 
 from migrations import INTEGER, TEXT
 
-revision: str = "0041"
+revision: str = "0038"
 down_revision = "0037"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None

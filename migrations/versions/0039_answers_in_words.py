@@ -7,8 +7,8 @@ from alembic import op
 
 from migrations import TEXT
 
-revision: str = "0040"
-down_revision = "0041"
+revision: str = "0039"
+down_revision = "0038"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 
