@@ -352,19 +352,30 @@ FilePart = tuple[Part, tuple[OutgoingFile, ...]]
 
 
 @dataclass(frozen=True, slots=True)
+class FilePage:
+    """A page of a kept file; `noun` is what its pages are called, as in `slide 4`; None: it has none."""
+
+    name: str
+    noun: str | None
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerLinks:
     """Which links of an answer are real.
 
     `find_known` chooses, of some addresses, those that a tool returned or a person wrote, `find_returned`
     those that a tool of this turn returned; both read all texts of the turn, so call them in a thread.
     `cited` are addresses by the numbers under which the model read them (None: it searched for nothing), and
-    `opened` those of pages that this turn opened, after redirects.
+    `opened` those of pages that this turn opened, after redirects. `file_pages` are those of kept files that
+    it looked up.
     """
 
     find_known: Callable[[Collection[str]], Collection[str]]
     find_returned: Callable[[Collection[str]], Collection[str]]
     cited: Mapping[int, str] | None = None
     opened: tuple[str, ...] = ()
+    file_pages: tuple[FilePage, ...] = ()
 
 
 class FirstSend(Protocol):

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from bot.agent.taint import TaintState
 from bot.agent.urls import normalize_url
-from bot.domain import AnswerLinks, ToolResult
+from bot.domain import AnswerLinks, FilePage, ToolResult
 from tools.base import Tool
 from tools.builtin.fetch_page import fetch_page, parse_page_address
+from tools.builtin.look_back import look_back, parse_pages
 from tools.search.hits import parse_hits
 from tools.search.tool import SEARCH_TOOL_NAME
 
@@ -40,6 +41,7 @@ def build_answer_links(
     cited: dict[int, str] = {}
     has_searched = False
     opened: list[str] = []
+    file_pages: list[FilePage] = []
     returned = TaintState()
     for result in (*earlier_results.continued, *results):
         has_searched |= result.call.name == SEARCH_TOOL_NAME
@@ -50,6 +52,8 @@ def build_answer_links(
         elif result.call.name == fetch_page.name:
             opened += parse_page_address(result.text)
         else:
+            if result.call.name == look_back.name:
+                file_pages += (FilePage(*page) for page in parse_pages(result.text))
             returned.add_result(tools.get(result.call.name), result)
     pages = {normalize_url(address) for address in (*cited.values(), *opened)}
     written = TaintState(texts=list(admin_texts))
@@ -66,5 +70,9 @@ def build_answer_links(
         return shown | returned.find_known(addresses)
 
     return AnswerLinks(
-        find_known, find_returned, cited if has_searched else None, tuple(dict.fromkeys(opened))
+        find_known,
+        find_returned,
+        cited if has_searched else None,
+        tuple(dict.fromkeys(opened)),
+        tuple(dict.fromkeys(file_pages)),
     )

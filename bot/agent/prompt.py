@@ -27,6 +27,7 @@ GUEST_LINE = (
 MAX_LABEL_CHARS = 80  # characters of a data block's label
 DATA_END = "\n[end of data]"
 NOTES_LABEL = "notes of this chat"
+FILES_LABEL = "names of files kept for this chat; look_back reads them"
 SUMMARY_LABEL = "summary of what was said before"
 OLDER_LEFT = "Older messages of this conversation are no longer shown"
 
@@ -43,12 +44,13 @@ class PromptHead:
     """What a conversation has before its turns.
 
     `instructions`: what the chat wants of every answer; they end the system text. `notes` are those of the
-    chat, `summary` is of what was cut from it; both become data. `cut_notice` stands where the cut messages
-    were.
+    chat, `files` names what it keeps, `summary` is of what was cut from it; they become data. `cut_notice`
+    stands where the cut messages were.
     """
 
     instructions: str | None = None
     notes: str | None = None
+    files: str | None = None
     summary: str | None = None
     cut_notice: str | None = None
 
@@ -113,6 +115,11 @@ def is_notes_message(text: str) -> bool:
     return text.startswith(f"[data: {NOTES_LABEL}]\n")
 
 
+def is_files_message(text: str) -> bool:
+    """Whether this message of a prompt names the files that the chat keeps."""
+    return text.startswith(f"[data: {FILES_LABEL}]\n")
+
+
 def is_summary_message(text: str) -> bool:
     """Whether this message of a prompt holds the summary of what was cut from the chat."""
     return text.startswith(f"[data: {SUMMARY_LABEL}]\n")
@@ -153,6 +160,8 @@ def build_prompt(
     front = [Message("system", build_system_text(system, head.instructions))]
     if head.notes:
         front.append(Message("user", build_data_block(NOTES_LABEL, head.notes)))
+    if head.files:
+        front.append(Message("user", build_data_block(FILES_LABEL, head.files)))
     if head.summary:
         front.append(Message("user", build_data_block(SUMMARY_LABEL, head.summary)))
     if head.cut_notice:

@@ -13,7 +13,13 @@ from itertools import islice
 
 from bot.agent.argument_urls import MAX_ADDRESSES, list_addresses
 from bot.agent.history import IMAGE_PLACEHOLDER
-from bot.agent.prompt import has_data_block, is_notes_message, is_summary_message, strip_data_marks
+from bot.agent.prompt import (
+    has_data_block,
+    is_files_message,
+    is_notes_message,
+    is_summary_message,
+    strip_data_marks,
+)
 from bot.agent.urls import (
     extract_host,
     find_urls_in_text,
@@ -211,6 +217,8 @@ def build_taint_state(
 def _is_from_outside(message: Message) -> bool:
     """Whether a message holds text of strangers, or an image, or did before it was shortened."""
     if message.role not in {"user", "tool"} or is_notes_message(message.text):
+        return False
+    if is_files_message(message.text):  # short names, which people saw when they kept the files
         return False
     has_image = message.role == "user" and (bool(message.images) or IMAGE_PLACEHOLDER in message.text)
     return has_image or has_data_block(message.text)

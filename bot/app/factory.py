@@ -183,6 +183,7 @@ async def build(
         AttachmentReader(image_tokens=settings.fixed_image_tokens),
         jobs.schedules_for,
         tool_questions,
+        access.has_access,
     )
     turn_factory.check_budget()
     outside_speech = turn_factory.build_outside_speech()

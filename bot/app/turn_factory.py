@@ -60,6 +60,7 @@ class TurnFactory:
     `reader`: shrinks the images that tools found.
     `schedules_for`: gives the tools of a turn the jobs they may see and change.
     `tool_questions`: puts what running tools ask to people.
+    `has_access`: whether somebody may use the bot, also outside of groups that are open to all.
     """
 
     settings: Settings
@@ -73,6 +74,7 @@ class TurnFactory:
     reader: AttachmentReader
     schedules_for: Callable[[TurnRequest], Schedules]
     tool_questions: ToolQuestions
+    has_access: Callable[[int], bool]
 
     def check_budget(self) -> None:
         """Raise SettingsRefused where PROMPT_BUDGET leaves too few tokens for a message."""
@@ -232,7 +234,7 @@ class TurnFactory:
             person_id=request.person,
             call_id=call_id,
             notes=ChatNotes(self.database, request.lane, author=request.name, person=request.person),
-            past=HistorySearch(self.database, request.lane),
+            past=HistorySearch(self.database, request.lane, has_access=self.has_access(request.person)),
             now=partial(self._find_local_time, request.person),
             key=hashlib.sha256(key.encode()).hexdigest()[:32],
             see=self._shrink_picture,

@@ -1,16 +1,24 @@
-"""A document's text, and the excerpt of it that goes into a prompt. Pure."""
+"""A document's text with its pages, and the excerpt of it that goes into a prompt. Pure."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, cast
 
-from bot.domain import Attachment
+from bot.domain import Attachment, FilePage
+from bot.translations.translator import Translator, translatable
 
 _SHOWN = "(you see it as a picture)"
 _MAX_TRIMMED_CHARS = 200  # given up at most so that an excerpt ends where a line or a word does
 
 
 PageNoun = Literal["page", "slide", "sheet"]
+_PAGE_NAMES = {
+    "page": translatable("{name}, p. {number}"),
+    "slide": translatable("{name}, slide {number}"),
+    "sheet": translatable("{name}, sheet {number}"),
+}
+_PAGE_MARK = re.compile(r"^\((page|slide|sheet) ([1-9]\d{0,4})\)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +109,7 @@ class ExtractedDocument:
             return
         shown_pages = self.drawn_pages[: len(self.pictures)]
         for number, text in enumerate(self.texts, start=1):
+            text = _PAGE_MARK.sub(r" \g<0>", text)
             if number in shown_pages:
                 text = f"{_SHOWN}\n{text}".rstrip()
             elif self.is_scanned and number in self.drawn_pages:
@@ -135,6 +144,39 @@ class ExtractedDocument:
             return Excerpt(beginning, extent, is_whole=False)
         text = f"{text}\n{_describe_left_out(self.page_noun, shown_count, page_count)}"
         return Excerpt(text, extent, is_whole=False, textless_pages=textless_pages)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPage:
+    """A page of a stored text; `noun` is what its pages are called, None where the text has none."""
+
+    noun: PageNoun | None
+    number: int
+    text: str
+
+
+def describe_page(translate: Translator, page: FilePage) -> str:
+    """A page for people, such as `contract.pdf, p. 4`."""
+    if page.noun is None:
+        return page.name
+    return translate(_PAGE_NAMES[page.noun], name=page.name, number=page.number)
+
+
+def split_pages(text: str) -> list[StoredPage]:
+    """The pages of a text that is stored as `stored_attachment` has it; all of it where it has none."""
+    marks = list[re.Match[str]]()
+    for mark in _PAGE_MARK.finditer(text):
+        is_first = mark.start() == 0 and not marks
+        continues = bool(marks) and mark[1] == marks[0][1]
+        if int(mark[2]) == len(marks) + 1 and (is_first or continues):
+            marks.append(mark)
+    if not marks:
+        return [StoredPage(None, 1, text)]
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    return [
+        StoredPage(cast("PageNoun", mark[1]), number, text[mark.end() : end].strip())
+        for number, (mark, end) in enumerate(zip(marks, ends, strict=True), start=1)
+    ]
 
 
 def excerpt_text(text: str, max_bytes: int, char_count: int | None = None) -> Excerpt:

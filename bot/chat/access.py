@@ -59,6 +59,10 @@ class Access:
             return None
         return row.role
 
+    def has_access(self, person: int) -> bool:
+        """Whether a person may use the bot by themselves, and not only in a group that is open to all."""
+        return self.get_role(person) in {"admin", "member"}
+
     def list_admins(self) -> tuple[int, ...]:
         """Return the ids of all admins, in order."""
         stored = {person.id for person in self._people.values() if person.role == "admin"}

@@ -66,7 +66,9 @@ def format_unit(translate: Translator, number: float, unit: str, length: UnitLen
 
 
 def format_size(translate: Translator, size: int) -> str:
-    """Format a number of bytes in megabytes: `61.2 MB`."""
+    """Format a number of bytes in megabytes: `61.2 MB`; few of them in kilobytes: `12 kB`."""
+    if size < 1 << 20:
+        return format_unit(translate, -(-size // 1024), "digital-kilobyte")
     return format_unit(translate, size / (1 << 20), "digital-megabyte")
 
 

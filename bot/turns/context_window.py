@@ -11,8 +11,9 @@ from bot.agent import history, prompt
 from bot.agent.answer_sources import EarlierResults
 from bot.agent.history import HistoryCut, TurnSize
 from bot.agent.prompt import PromptHead
-from bot.db.conversations import calls, conversations, instructions, notes, turns
+from bot.db.conversations import calls, conversations, instructions, kept_files, notes, turns
 from bot.db.conversations.conversations import Conversation
+from bot.db.conversations.kept_files import FOLDER_CHAT
 from bot.db.conversations.turns import PastTurn
 from bot.db.transaction import Transaction
 from bot.domain import Lane, Message
@@ -33,6 +34,8 @@ offered.
 # Share of the budget; an estimate this near to the budget does not tell on which side of it the prompt is.
 NEAR_BUDGET_SHARE = 0.1
 
+MAX_NAMED_FILES = 15
+
 MAX_EARLIER_RESULTS = 30  # that are looked through for an address
 
 
@@ -41,8 +44,9 @@ class ContextWindow:
     """A conversation as the next prompt holds it.
 
     `stored_conversation`: the lane's current one as the database has it.
-    `is_begun`: its notes, its instructions and its tools are stored as they are here.
-    `fixed_tokens`: estimate of what comes before the turns: system text, instructions, tools, notes, summary.
+    `is_begun`: its notes, instructions, files and tools are stored as they are here.
+    `fixed_tokens`: estimate of what comes before the turns: system text, instructions, tools, notes, files,
+    summary.
     `token_ratio`: tokens the server counts for each estimated one.
     """
 
@@ -112,12 +116,14 @@ async def load_window(
         conversation = Conversation(conversation_number, think=conversation.think, is_over=True)
     past_turns = await turns.list_past_turns(tx, lane, conversation.number)
     toolbox = toolbox_for(conversation.tools)
-    has_stored_head = None not in (conversation.notes, conversation.instructions, conversation.tools)
-    is_begun = conversation.is_over or has_stored_head
+    head = (conversation.notes, conversation.instructions, conversation.files, conversation.tools)
+    is_begun = conversation.is_over or None not in head
     if conversation.notes is None:
         conversation = replace(conversation, notes=await load_notes(tx, lane))
     if conversation.instructions is None:
         conversation = replace(conversation, instructions=(await instructions.find(tx, lane)).text)
+    if conversation.files is None:
+        conversation = replace(conversation, files=await _load_file_names(tx, lane))
     cut = HistoryCut(
         turns.index_after(past_turns, conversation.cut), turns.index_after(past_turns, conversation.shortened)
     )
@@ -144,7 +150,10 @@ def compute_token_ratio(past_turns: Sequence[PastTurn]) -> float:
 async def renew_head(tx: Transaction, lane: Lane, window: ContextWindow, system: str) -> ContextWindow:
     """A window that is cut, with the newest notes and summary: the cut changes the prompt's front anyway."""
     conversation = replace(
-        window.conversation, notes=await load_notes(tx, lane), tools=window.toolbox.offered_names
+        window.conversation,
+        notes=await load_notes(tx, lane),
+        files=await _load_file_names(tx, lane),
+        tools=window.toolbox.offered_names,
     )
     if conversation.summary_ahead is not None:
         conversation = replace(
@@ -161,6 +170,19 @@ async def renew_head(tx: Transaction, lane: Lane, window: ContextWindow, system:
 async def load_notes(tx: Transaction, lane: Lane) -> str:
     """The chat's notes as a prompt has them."""
     return "\n".join(f"{note.number}. {note.text}" for note in await notes.list_all(tx, lane))
+
+
+async def _load_file_names(tx: Transaction, lane: Lane) -> str:
+    """The newest of the chat's files as a prompt names them; those of the owner's folder only in private."""
+    if lane.is_guest:
+        return ""
+    files = await kept_files.list_files(tx, lane.chat)
+    if not lane.is_group:
+        files += await kept_files.list_files(tx, FOLDER_CHAT)
+    names = [f'"{file.name}"' for file in files[:MAX_NAMED_FILES]]
+    if len(files) > MAX_NAMED_FILES:
+        names.append(f"and {len(files) - MAX_NAMED_FILES} more")
+    return ", ".join(names)
 
 
 async def build_prompt(
@@ -230,6 +252,7 @@ def _build_messages(
     head = PromptHead(
         conversation.instructions,
         conversation.notes,
+        conversation.files,
         conversation.summary,
         _find_cut_notice(conversation, toolbox),
     )
@@ -274,6 +297,7 @@ class PromptBreakdowns:
             ),
             (translatable("instructions"), _estimate_head(PromptHead(window.conversation.instructions))),
             (translatable("notes"), _estimate_head(PromptHead(notes=window.conversation.notes))),
+            (translatable("kept files"), _estimate_head(PromptHead(files=window.conversation.files))),
             (translatable("summary"), _estimate_head(PromptHead(summary=window.conversation.summary))),
             (translatable("earlier messages"), held_tokens - image_tokens),
             (translatable("images"), image_tokens),

@@ -1,4 +1,4 @@
-"""Search in all that was said in a chat, also before /new: the newest texts, ranked by words.
+"""Search in all that was said in a chat, also before /new, and in the files it keeps, ranked by words.
 
 Plain rows, ranked when asked: an index of SQLite's own (FTS5) would double what is stored, knows English
 endings only, and finds no Chinese word of two characters; what people write is small enough to be read in a
@@ -6,22 +6,24 @@ tenth of a second.
 """
 
 import itertools
+import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from datetime import UTC, date, datetime
 
 from bot.agent.periods import find_day_span
 from bot.agent.prompt import strip_data
 from bot.agent.text_search import TextPassage, find_passages
-from bot.db.conversations import calls, search
+from bot.attachments.excerpts import split_pages
+from bot.db.conversations import calls, kept_files, search
 from bot.db.conversations.search import HistoryText, SearchedPeriod
 from bot.db.engine import Database
 from bot.db.transaction import Transaction
-from bot.domain import Lane
+from bot.domain import FilePage, Lane
 from bot.turns.said_before import strip_block
 from bot.turns.turn_request import strip_stamp
 from tools.base import Passage
-from tools.builtin.look_back import look_back
+from tools.builtin.look_back import format_page, look_back
 from tools.threads import run_in_thread
 
 MAX_MESSAGE_CHARS = 5_000_000  # characters of messages that are searched
@@ -38,16 +40,21 @@ class FoundText:
 
 
 class HistorySearch:
-    """The history of one lane."""
+    """The history of one lane; `has_access`: whoever asks there may read the owner's folder."""
 
-    def __init__(self, database: Database, lane: Lane) -> None:
+    def __init__(self, database: Database, lane: Lane, *, has_access: bool = False) -> None:
         self._database = database
         self._lane = lane
+        self._has_access = has_access
 
     async def find(self, words: str) -> list[Passage]:
         """The few passages that match these words best, the best first."""
         async with self._database.long_read_transaction() as tx:
-            found = await find_texts(tx, self._lane, words, datetime.now(UTC).date())
+            today = datetime.now(UTC).date()
+            found = await find_texts(tx, self._lane, words, today, has_access=self._has_access)
+        if used := {match.text.file for match in found if match.text.file is not None}:
+            async with self._database.transaction(durable=False) as tx:
+                await kept_files.mark_used(tx, list(used), now=time.time())
         return [_to_passage(match.text, match.passage) for match in found]
 
     async def result(self, number: int) -> str | None:
@@ -57,18 +64,33 @@ class HistorySearch:
 
 
 async def find_texts(
-    tx: Transaction, lane: Lane, words: str, today: date, *, for_people: bool = False
+    tx: Transaction, lane: Lane, words: str, today: date, *, for_people: bool = False, has_access: bool
 ) -> list[FoundText]:
     """The few passages of a lane that match these words best; of the days that the words name, if any do.
 
-    `for_people`: without results of tools, and as they were written.
+    `for_people`: without results of tools, and as they were written. `has_access`: with the owner's folder.
     """
+    kept = await load_kept_pages(tx, lane, has_access=has_access)
     if span := find_day_span(words, today):
         start, end = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (span.start, span.end))
         period = SearchedPeriod(start.timestamp() - ZONE_SECONDS, end.timestamp() + ZONE_SECONDS)
-        if found := await _rank_texts(tx, lane, span.rest, period, for_people=for_people):
+        pages = [page for page in kept if period.start <= page.made_at < period.end]
+        if found := await _rank_texts(tx, lane, span.rest, period, pages, for_people=for_people):
             return found
-    return await _rank_texts(tx, lane, words, None, for_people=for_people)
+    return await _rank_texts(tx, lane, words, None, kept, for_people=for_people)
+
+
+async def load_kept_pages(tx: Transaction, lane: Lane, *, has_access: bool) -> list[HistoryText]:
+    """The pages of the files that a chat keeps, and of the owner's folder for those with access."""
+    if lane.is_guest:
+        return []
+    pages = list[HistoryText]()
+    for kept in await kept_files.load_texts(tx, lane.chat, has_access=has_access):
+        for stored in split_pages(kept.text):
+            page = FilePage(kept.name, stored.noun, stored.number)
+            source = format_page(*astuple(page))
+            pages.append(HistoryText(0, source, kept.kept_at, stored.text, kept.id, page))
+    return pages
 
 
 async def load_exchange(tx: Transaction, lane: Lane, turn: int) -> list[HistoryText]:
@@ -84,12 +106,18 @@ def select_newest(texts: Sequence[HistoryText], max_chars: int = MAX_DOCUMENT_CH
 
 
 async def _rank_texts(
-    tx: Transaction, lane: Lane, words: str, period: SearchedPeriod | None, *, for_people: bool
+    tx: Transaction,
+    lane: Lane,
+    words: str,
+    period: SearchedPeriod | None,
+    pages: Sequence[HistoryText],
+    *,
+    for_people: bool,
 ) -> list[FoundText]:
     documents = await search.load_documents(tx, lane, period)
     if not for_people:
         documents += await search.load_results(tx, lane, period, excluded_tool=look_back.name)
-    documents = select_newest(documents)
+    documents = [*select_newest(documents), *select_newest(pages)]
     messages = await search.load_messages(tx, lane, period)
     # Ranking takes too long for the event loop, and ends by itself.
     ids, matches = await run_in_thread(_find, words, messages, documents, for_people=for_people)

@@ -25,6 +25,7 @@ class PreparedTurn:
     """A turn as it is stored: how it was planned, and what an earlier attempt stored of it.
 
     `is_stopped`: a /stop has met it already.
+    `has_documents`: some came with its messages and were read.
     `interrupted_call`: the newest call, if it has to be made again.
     """
 
@@ -32,6 +33,7 @@ class PreparedTurn:
     id: int
     toolbox: Toolbox
     is_stopped: bool
+    has_documents: bool
     replies: tuple[Reply, ...] = ()
     interrupted_call: InterruptedCall | None = None
     results: tuple[StoredResult, ...] = ()
@@ -128,11 +130,13 @@ async def _store_turn(tx: Transaction, plan: TurnPlan, now: float) -> PreparedTu
         return None
     if plan.said_before:
         await group_texts.delete_texts(tx, plan.said_before)
+    has_documents = False
     if request.attachment_count:
         await _store_attachments(tx, turn.id, request, now)
+        has_documents = await attachments.has_documents(tx, turn.id)
     if plan.preflight_call is not None:
         await calls.assign_to_turn(tx, plan.preflight_call, turn.id)
-    return PreparedTurn(plan, turn.id, plan.window.toolbox, turn.stopped)
+    return PreparedTurn(plan, turn.id, plan.window.toolbox, turn.stopped, has_documents)
 
 
 async def _store_attachments(tx: Transaction, turn: int, request: TurnRequest, now: float) -> None:
@@ -163,6 +167,7 @@ async def _resume_turn(
         turn.id,
         config.tool_registry.extend_toolbox(plan.toolbox_for(turn.tools), called_tools),
         await turns.is_stopped(tx, turn.id),
+        await attachments.has_documents(tx, turn.id),
         replies=tuple(await calls.load_replies(tx, turn.id)),
         interrupted_call=await calls.find_interrupted_call(tx, turn.id),
         results=results,

@@ -40,7 +40,8 @@ SEARCH_NOTICE = translatable(
 )
 CONTINUE_PREFIX = "more:"
 """The callback data of a Continue button: this, and the id of the turn whose answer is to continue."""
-
+KEEP_PREFIX = "keep:"
+"""The callback data of a Keep button: this, and the id of the turn whose documents are to be kept."""
 
 log = logging.getLogger(__name__)
 
@@ -276,19 +277,25 @@ class TurnRecorder:
             tool_file_count = 0
             if event.text == event.note:
                 return TurnAnswer(event.ending)
-        parts = await self._render(self._sign_text(event), can_continue=event.has_more, links=links)
-        block_files: tuple[OutgoingFile, ...] = ()
         is_whole = event.ending == "answered" and not event.has_more
+        buttons: tuple[tuple[Button, ...], ...] = ()
+        if event.has_more:
+            buttons = ((Button(self._translate("Continue"), f"{CONTINUE_PREFIX}{self._turn.id}"),),)
+        elif is_whole and self._turn.has_documents:
+            buttons = ((Button(self._translate("Keep"), f"{KEEP_PREFIX}{self._turn.id}"),),)
+        parts = await self._render(self._sign_text(event), buttons=buttons, links=links)
+        block_files: tuple[OutgoingFile, ...] = ()
         if is_whole:
             block_files = await self._dependencies.channel.build_files(event.text)
         return TurnAnswer(event.ending, parts, block_files, tool_file_count, is_whole)
 
     async def _render(
-        self, text: str, *, can_continue: bool = False, links: AnswerLinks | None = None
+        self,
+        text: str,
+        *,
+        buttons: tuple[tuple[Button, ...], ...] = (),
+        links: AnswerLinks | None = None,
     ) -> tuple[Part, ...]:
-        buttons: tuple[tuple[Button, ...], ...] = ()
-        if can_continue:
-            buttons = ((Button(self._translate("Continue"), f"{CONTINUE_PREFIX}{self._turn.id}"),),)
         request = self._request
         return await self._dependencies.channel.render_parts(
             self._turn.plan.preface + text, silent=request.silent, buttons=buttons, links=links

@@ -17,12 +17,14 @@ from bot.domain import Message
 _DATA_BLOCK = r"\[data: {label}[^\]\n]*\]\n.*?(?:\n\[end of data\]|\Z)"
 _FILE_BLOCK = re.compile(_DATA_BLOCK.format(label=r"file\b"), re.DOTALL)
 _NOTES_KINDS = frozenset[ContentKind]({"notes"})
+_FILES_KINDS = frozenset[ContentKind]({"files"})
 _PAST_KINDS = frozenset[ContentKind]({"notes", "files"})
 _HEAD_BLOCKS = (
     (re.compile(_DATA_BLOCK.format(label="notes of this chat"), re.DOTALL), _NOTES_KINDS),
+    (re.compile(_DATA_BLOCK.format(label="names of files kept"), re.DOTALL), _FILES_KINDS),
     (re.compile(_DATA_BLOCK.format(label="summary of what was said before"), re.DOTALL), _PAST_KINDS),
 )
-HEAD_MESSAGES: Final = 2  # messages behind the system text that may be such a block
+HEAD_MESSAGES: Final = 3  # messages behind the system text that may be such a block
 # By tool: the kinds of content its results may contain.
 _KINDS_BY_TOOL = {
     "recall": _NOTES_KINDS,

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from bot.attachments.excerpts import describe_page
 from bot.chat.actions import ActionContext, ActionResult, build_rows, reply_hint
 from bot.domain import Button, Part
 from bot.translations.formats import format_date
@@ -22,16 +23,27 @@ async def handle_find(context: ActionContext) -> ActionResult:
     if not context.args:
         return reply_hint(translate(HOW_TO))
     today = datetime.fromtimestamp(context.now, UTC).date()
-    found = await find_texts(context.tx, context.lane, context.args, today, for_people=True)
+    found = await find_texts(
+        context.tx,
+        context.lane,
+        context.args,
+        today,
+        for_people=True,
+        has_access=context.deps.access.has_access(context.person),
+    )
     if not found:
         return reply_hint(translate(NOTHING_FOUND, words=context.args[:MAX_NAMED_CHARS].replace("`", "'")))
     zone = await context.load_zone()
     days = [format_date(translate, datetime.fromtimestamp(match.text.made_at, zone)) for match in found]
-    entries = [
-        f"{number}. {day}\n{match.passage}"
-        for number, (day, match) in enumerate(zip(days, found, strict=True), start=1)
-    ]
-    buttons = [Button(str(number), f"found:{match.text.turn}") for number, match in enumerate(found, start=1)]
+    entries = list[str]()
+    buttons = list[Button]()
+    for number, (day, match) in enumerate(zip(days, found, strict=True), start=1):
+        place = day
+        if match.text.page is None:
+            buttons.append(Button(str(number), f"found:{match.text.turn}"))
+        else:
+            place = f"{day}, {describe_page(translate, match.text.page)}"
+        entries.append(f"{number}. {place}\n{match.passage}")
     return ActionResult(parts=(Part("\n\n".join(entries), buttons=build_rows(buttons, _BUTTONS_PER_ROW)),))
 
 

@@ -21,6 +21,7 @@ from bot.chat.commands import (
     approvals,
     consent,
     conversation,
+    files,
     find,
     forget,
     grants,
@@ -309,6 +310,13 @@ COMMANDS = (
         CHAT,
         in_groups=True,
         example=translatable("/find plumber in May"),
+    ),
+    Command(
+        "files",
+        translatable("the files I keep for this chat"),
+        files.handle_files,
+        CHAT,
+        in_groups=True,
     ),
     Command(
         "notes",

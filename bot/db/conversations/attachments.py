@@ -100,6 +100,16 @@ async def load_tool_images(tx: Transaction, turns: Sequence[int]) -> dict[tuple[
     return images
 
 
+async def has_documents(tx: Transaction, turn: int) -> bool:
+    """Whether texts of documents are stored with this turn."""
+    query = (
+        select(attachments.c.id)
+        .join(messages, attachments.c.message == messages.c.id)
+        .where(messages.c.turn == turn, attachments.c.kind == "document", attachments.c.size > 0)
+    )
+    return (await tx.execute(query.limit(1))).first() is not None
+
+
 async def can_skip_fetch(tx: Transaction, item: int) -> bool:
     """Whether nothing needs to be fetched for this item: its turn has begun, or a /stop concerns it."""
     query = select(inbox.c.id).where(

@@ -1,4 +1,4 @@
-"""A lane's current conversation: its notes, instructions and tools, and how far its prompt has been cut.
+"""A lane's current conversation: what its prompts begin with, and how far they have been cut.
 
 A conversation is the sequence of a lane's ended turns in the order they ended, since the last /new. Functions
 work inside the caller's transaction `tx`.
@@ -21,6 +21,7 @@ _SELECT_LANE = select(lanes).where(lanes.c.lane == bindparam("key"))
 _CLEARED_COLUMNS: dict[str, Any] = {
     "notes": None,
     "instructions": None,
+    "files": None,
     "tools": None,
     "cut": None,
     "shortened": None,
@@ -37,12 +38,13 @@ _CLEARED_COLUMNS: dict[str, Any] = {
 class Conversation:
     """The state of a lane's current conversation.
 
-    `notes`, `instructions` and `tools` (names of those it offers) are None until it has begun. `cut` is the
-    newest turn that has left the prompt, `shortened` the newest that stands in it in short form.
-    `told_cut`: the chat was notified of the cut. `summary` is of the turns that have left; `summary_ahead`
-    is of those that leave next, up to turn `summary_upto`; `is_summary_outside` and
-    `is_summary_ahead_outside`: text of strangers was in the prompt it was made of. `is_over`: a later
-    conversation has begun. `searchable_from`: the first conversation that may be searched; None: all.
+    `notes`, `instructions`, `files` (names of those kept for the chat) and `tools` (names of those it offers)
+    are None until it has begun. `cut` is the newest turn that has left the prompt, `shortened` the newest
+    that stands in it in short form. `told_cut`: the chat was notified of the cut. `summary` is of the turns
+    that have left; `summary_ahead` is of those that leave next, up to turn `summary_upto`;
+    `is_summary_outside` and `is_summary_ahead_outside`: text of strangers was in the prompt it was made of.
+    `is_over`: a later conversation has begun. `searchable_from`: the first conversation that may be searched;
+    None: all.
     """
 
     number: int = 1
@@ -60,6 +62,7 @@ class Conversation:
     tools: tuple[str, ...] | None = None
     is_over: bool = False
     searchable_from: int | None = None
+    files: str | None = None
 
 
 async def find(tx: Transaction, lane: Lane) -> Conversation:
@@ -82,6 +85,7 @@ async def find(tx: Transaction, lane: Lane) -> Conversation:
         is_summary_ahead_outside=row.summary_ahead_outside,
         tools=None if row.tools is None else tuple(json.loads(row.tools)),
         searchable_from=row.searchable_from,
+        files=row.files,
     )
 
 
@@ -91,6 +95,7 @@ async def begin(tx: Transaction, lane: Lane, conversation: Conversation, tools: 
         "conversation": conversation.number,
         "notes": conversation.notes or "",
         "instructions": conversation.instructions or "",
+        "files": conversation.files or "",
         "tools": json.dumps([*tools]),
     }
     await _upsert_lane(tx, lane, row)
@@ -107,6 +112,7 @@ async def store_cut(tx: Transaction, lane: Lane, conversation: Conversation) -> 
     row: dict[str, Any] = {
         "notes": conversation.notes,
         "instructions": conversation.instructions,
+        "files": conversation.files,
         "cut": conversation.cut,
         "shortened": conversation.shortened,
         "summary": conversation.summary,

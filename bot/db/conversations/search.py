@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Select, and_, case, func, select
 from bot.db.tables import attachments, lanes, messages, tool_calls, turns
 from bot.db.tables.base import Text
 from bot.db.transaction import Transaction
-from bot.domain import Lane
+from bot.domain import FilePage, Lane
 
 MAX_TURNS = 10_000
 MAX_RESULTS = 1000
@@ -31,12 +31,17 @@ class SearchedPeriod:
 
 @dataclass(frozen=True, slots=True)
 class HistoryText:
-    """A text of a chat. `source` names its origin, such as `the user` or `document lease.pdf`."""
+    """A text of a chat. `source` names its origin, such as `the user` or `document lease.pdf`.
+
+    `file`: the number of the kept file that it is a page of; None: it was said in a turn.
+    """
 
     turn: int
     source: str
     made_at: float
     text: str
+    file: int | None = None
+    page: FilePage | None = None
 
 
 async def load_messages(

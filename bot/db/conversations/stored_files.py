@@ -1,7 +1,8 @@
 """How much of people's files is stored, by person, and the space that older files leave to newer ones.
 
 Texts of documents and sound count, and pictures. Those of past conversations go first, then the texts of a
-chat's current one; its pictures stay, since its prompts hold them. Messages are never deleted for that.
+chat's current one; its pictures stay, since its prompts hold them, and so does what a chat keeps. Messages
+are never deleted for that.
 Functions work inside the caller's transaction `tx`.
 """
 
@@ -9,11 +10,13 @@ from typing import Any
 
 from sqlalchemy import Select, delete, func, or_, select, update
 
+from bot.db.conversations import kept_files
 from bot.db.tables import attachments, lanes, messages, turns
 from bot.db.transaction import Transaction
 
 MAX_BYTES = 50 * 1024 * 1024  # of one person
 TELL_BYTES = 40 * 1024 * 1024
+MAX_KEPT_BYTES = TELL_BYTES  # of one person: the rest is for files that come and go
 DELETED_TEXT = " was deleted to make space for newer files. Ask for the file again.)"
 _MAX_DELETED_BYTES = 16 * 1024 * 1024  # at a time, since everybody waits for the transaction
 _MAX_DELETED_FILES = 500
@@ -29,7 +32,7 @@ async def has_space(tx: Transaction, person: int) -> bool:
 async def count_bytes(tx: Transaction, person: int) -> int:
     """How much of this person's files is stored."""
     query = select(func.coalesce(func.sum(attachments.c.size), 0)).where(attachments.c.person == person)
-    return int((await tx.execute(query)).scalar_one())
+    return int((await tx.execute(query)).scalar_one()) + await kept_files.count_bytes(tx, person)
 
 
 async def free_space(tx: Transaction, person: int) -> None:

@@ -26,6 +26,7 @@ from sqlalchemy import (
     update,
 )
 
+from bot.db.conversations.kept_files import FOLDER_CHAT, is_lane_of
 from bot.db.engine import Database
 from bot.db.maintenance.batches import BATCH_ROWS, SCAN_ROWS, wipe_in_batches
 from bot.db.maintenance.invented_tools import rename_invented_tools
@@ -44,6 +45,7 @@ from bot.db.tables import (
     inbox,
     instructions,
     jobs,
+    kept_files,
     lanes,
     messages,
     model_calls,
@@ -64,6 +66,7 @@ EMPTY_BODY: Final = serialize_part(Part(""))
 _CLEARED_LANE_COLUMNS = {
     "notes": None,
     "instructions": None,
+    "files": None,
     "summary": None,
     "summary_ahead": None,
     "summary_upto": None,
@@ -113,6 +116,7 @@ class RetentionScope:
     lanes: ColumnElement[bool]
     group_speakers: ColumnElement[bool]
     group_texts: ColumnElement[bool]
+    kept_files: ColumnElement[bool]
 
 
 def build_age_scope(before: float) -> RetentionScope:
@@ -135,6 +139,7 @@ def build_age_scope(before: float) -> RetentionScope:
         lanes=~exists().where(turns.c.lane == lanes.c.lane, newer),
         group_speakers=~exists().where(turns.c.lane == group_speakers.c.lane, newer),
         group_texts=group_texts.c.written_at < before,
+        kept_files=and_(kept_files.c.used_at < before, kept_files.c.chat != FOLDER_CHAT),
     )
 
 
@@ -170,6 +175,7 @@ def build_lane_scope(lane: Lane, *, item: int, asked_at: float) -> RetentionScop
             or_(group_texts.c.lane == lane.key, group_texts.c.person == lane.chat),
             group_texts.c.written_at <= asked_at,
         ),
+        kept_files=and_(kept_files.c.chat == lane.chat, kept_files.c.kept_at <= asked_at),
     )
 
 
@@ -202,6 +208,7 @@ async def forget(
         (outbox_files, outbox_files.c.turn.in_(in_turns)),
     ):
         count += await wipe(table.c.id, condition, partial(_delete_rows, table))
+    count += await wipe(kept_files.c.id, scope.kept_files, _delete_kept)
     count += await wipe(turns.c.id, of_turns, _wipe_turns)
     count += await wipe(inbox.c.id, and_(scope.inbox, item_has_text), _wipe_inbox)
     count += await wipe(outbox.c.id, and_(scope.outbox, _OUTBOX_HAS_TEXT), _wipe_outbox)
@@ -347,6 +354,13 @@ async def _wipe_instructions(tx: Transaction, _: Sequence[str], condition: Colum
     with_copy = exists().where(condition, in_lane_or_topic)
     await tx.execute(update(lanes).where(with_copy).values(instructions=None))
     await tx.execute(delete(instructions).where(condition))
+
+
+async def _delete_kept(tx: Transaction, _: Sequence[int], condition: ColumnElement[bool]) -> None:
+    """Delete kept files, and their names from what prompts of their chats begin with."""
+    deleted = await tx.execute(delete(kept_files).where(condition).returning(kept_files.c.chat))
+    for chat in set(deleted.scalars()):
+        await tx.execute(update(lanes).where(is_lane_of(chat)).values(files=None))
 
 
 async def _delete_rows(

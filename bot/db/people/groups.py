@@ -6,7 +6,20 @@ Functions work inside the caller's transaction `tx`.
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from sqlalchemy import Column, ColumnElement, Table, and_, case, delete, func, literal, or_, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Table,
+    and_,
+    case,
+    delete,
+    exists,
+    func,
+    literal,
+    or_,
+    select,
+    update,
+)
 
 from bot.db import revisions
 from bot.db.portable_sql import upsert
@@ -20,6 +33,7 @@ from bot.db.tables import (
     inbox,
     instructions,
     jobs,
+    kept_files,
     lanes,
     limits,
     notes,
@@ -185,7 +199,10 @@ async def move(tx: Transaction, chat: int, new_chat: int) -> bool:
             joined["share"] = Lane(chat).share
         await tx.execute(update(table).where(_is_in_chat(table, new_chat)).values(joined))
     tx.changes.note_inbox([Lane(chat).share])
-    for column in (limits.c.person, grants.c.number, jobs.c.person, allowances.c.chat):
+    same = kept_files.alias()
+    is_kept_twice = exists().where(same.c.chat == chat, same.c.hash == kept_files.c.hash)
+    await tx.execute(delete(kept_files).where(kept_files.c.chat == new_chat, is_kept_twice))
+    for column in (kept_files.c.chat, limits.c.person, grants.c.number, jobs.c.person, allowances.c.chat):
         await tx.execute(update(column.table).where(column == new_chat).values({column: chat}))
     await tx.execute(update(groups).where(groups.c.chat == chat).values(other_chat=new_chat))
     for kind in (revisions.GROUPS, revisions.LIMITS, revisions.TOOLS):

@@ -9,6 +9,7 @@ from bot.db.tables.base import metadata
 from bot.db.tables.conversations import (
     attachments,
     instructions,
+    kept_files,
     lanes,
     messages,
     notes,
@@ -59,6 +60,7 @@ __all__ = [
     "instructions",
     "invites",
     "jobs",
+    "kept_files",
     "lanes",
     "limits",
     "lives",

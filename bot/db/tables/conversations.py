@@ -25,6 +25,8 @@ lanes = Table(
     Column("notes", Text),  # the chat's notes as they stood when the conversation began; NULL: not begun
     # The chat's instructions as they stood then; empty: there were none; NULL: not begun.
     Column("instructions", Text),
+    # Names of the files kept for the chat, as they stood then; empty: there were none; NULL: not begun.
+    Column("files", Text),
     Column("think", Text),  # auto, on or off, as the chat has set it; NULL: as the settings say
     Column("tools", Text),  # JSON: names its prompt offers, fixed between cuts; NULL: not begun
     # A host and what may go to that endpoint (text notes files images, no, or asked); NULL: not asked.
@@ -111,6 +113,26 @@ attachments = Table(
     Column("size", Integer, nullable=False, server_default=text("0")),  # of data and text, in bytes
     Index("ix_attachments_message", "message"),
     Index("ix_attachments_person", "person", "size"),
+    sqlite_autoincrement=True,
+)
+
+# Files that outlive their conversation, each with the text that was read of it.
+kept_files = Table(
+    "kept_files",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("chat", BigInteger, nullable=False),  # 0: of the owner's folder, for everybody with access
+    Column("person", BigInteger, nullable=False),  # who sent it; 0: the owner
+    Column("turn", Id),  # below whose answer it was kept; NULL: of the owner's folder
+    Column("name", Text, nullable=False),
+    Column("hash", Text, nullable=False),  # of its text, or of a file of the folder: its name and bytes
+    Column("text", Text, nullable=False),
+    Column("pages", Integer),  # NULL: it has none
+    Column("size", Integer, nullable=False),  # of its text, in bytes
+    Column("kept_at", Float, nullable=False),
+    Column("used_at", Float, nullable=False),
+    UniqueConstraint("chat", "hash"),
+    Index("ix_kept_files_person", "person", "size"),
     sqlite_autoincrement=True,
 )
 

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from bot.attachments.excerpts import describe_page
 from bot.db.queues.outbox_rows import OutboxRow
 from bot.domain import AnswerLinks, Button, Lane, OutgoingFile, Part
 from bot.telegram.delivery.lane_worker import LaneSender
 from bot.telegram.delivery.progress import TurnProgress
 from bot.telegram.delivery.sender import Sender
+from bot.telegram.formatting.answer_links import append_files
 from bot.telegram.formatting.render import Piece
 from bot.translations.translator import ENGLISH, Translator
 
@@ -100,6 +102,9 @@ class ChatChannel:
         pieces = await self._sender.renderer.render_answer(
             text, self._progress.block_cache, links, self.translate("Sources:")
         )
+        if links is not None:
+            names = [describe_page(self.translate, page) for page in links.file_pages]
+            pieces = append_files(pieces, names, self.translate("Looked up in:"))
         parts = [
             Part(piece.text, piece.entities, silent=silent or number > 0)
             for number, piece in enumerate(pieces or (self._empty_piece,))

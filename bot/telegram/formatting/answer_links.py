@@ -14,7 +14,13 @@ from operator import itemgetter
 from urllib.parse import urlsplit
 
 from bot.domain import AnswerLinks
-from bot.telegram.formatting.autolinks import complete_address, find_addresses, is_link, may_have_addresses
+from bot.telegram.formatting.autolinks import (
+    complete_address,
+    find_addresses,
+    is_link,
+    keep_known_links,
+    may_have_addresses,
+)
 from bot.telegram.formatting.links import escape_markdown, is_useful_url, is_web_url
 from bot.telegram.formatting.markdown_events import (
     Edit,
@@ -29,6 +35,7 @@ from bot.telegram.formatting.splitter import MAX_ENTITIES, MarkdownBlock, Piece,
 
 MAX_SOURCES = 5
 MAX_CHECKED_ADDRESSES = 40  # of one answer; more are text
+MAX_MESSAGE_UNITS = 4096
 MAX_HOST_CHARS = 40  # five of them fit below any piece
 
 _NUMBERS = rb"\[[1-9]\d?(?:, ?[1-9]\d?){0,9}\]"
@@ -115,10 +122,21 @@ def append_sources(
     """
     if not pieces or not sources:
         return tuple(pieces)
-    block = MarkdownBlock(_build_source_line(sources, heading))
-    joined = append_block(pieces[-1], block)
-    if len(joined.entities) > MAX_ENTITIES:
-        return (*pieces, block.content)
+    return _append_line(pieces, _build_source_line(sources, heading))
+
+
+def append_files(pieces: Sequence[Piece], names: Sequence[str], heading: str) -> tuple[Piece, ...]:
+    """The pieces of an answer with the pages of files that were looked up for it, as plain text."""
+    if not pieces or not names:
+        return tuple(pieces)
+    line = f"{heading} {' · '.join(names[:MAX_SOURCES])}"
+    return _append_line(pieces, keep_known_links(Piece(line), ()))
+
+
+def _append_line(pieces: Sequence[Piece], line: Piece) -> tuple[Piece, ...]:
+    joined = append_block(pieces[-1], MarkdownBlock(line))
+    if len(joined.entities) > MAX_ENTITIES or utf16_len(joined.text) > MAX_MESSAGE_UNITS:
+        return (*pieces, line)
     return (*pieces[:-1], joined)
 
 

@@ -15,7 +15,7 @@ from bot.db.people.groups import Group
 from bot.db.people.limits import QuotaRule
 from bot.db.queues import inbox, jobs
 from bot.db.queues.jobs import NewJob
-from bot.db.tables import group_texts
+from bot.db.tables import attachments, group_texts, messages, turns
 from bot.db.tables import inbox as inbox_table
 from bot.domain import Lane
 from bot.turns.endpoints import ModelEndpoint
@@ -99,6 +99,42 @@ async def test_administrators_of_the_group_and_of_the_bot_stop_any_turn(
     else:
         assert await write(harness, "/stop", person) == []
     assert await is_stopped(harness, item)
+
+
+async def store_document(harness: UpdateHarness) -> int:
+    """Store an ended turn to which Anna sent a document; return its number."""
+    async with harness.database.transaction() as tx:
+        turn = {
+            "item": 1,
+            "lane": LANE.key,
+            "person": ANNA,
+            "conversation": 1,
+            "state": "ended",
+            "tools": "[]",
+        }
+        turn |= {"thinking": False, "thinking_why": "", "received_at": 1.0, "began_at": 1.0}
+        [number] = (await tx.execute(insert(turns).values(turn).returning(turns.c.id))).one()
+        message = {"turn": number, "role": "user", "text": "", "made_at": 1.0}
+        [row] = (await tx.execute(insert(messages).values(message).returning(messages.c.id))).one()
+        document = {"message": row, "kind": "document", "name": "plan.txt", "media_type": "text/plain"}
+        await tx.execute(insert(attachments).values(**document, text="May", size=3, person=ANNA))
+    return int(number)
+
+
+async def test_the_sender_keeps_a_file_and_they_or_an_administrator_delete_it(harness: UpdateHarness):
+    turn = await store_document(harness)
+    assert await tap(harness, f"keep:{turn}", BOB) == ("Only the person who sent it can do that.", [])
+    _, [kept] = await tap(harness, f"keep:{turn}", ANNA)
+    assert kept.text.startswith("Kept until you delete it: “plan.txt”.")
+    [listed] = await write(harness, "/files", BOB)
+    assert listed.text.endswith("1. “plan.txt”, 1 kB")
+    delete = listed.buttons["Delete 1"]
+    refusal = "Only the person who sent it or a group administrator can delete this."
+    assert await tap(harness, delete, BOB) == (refusal, [])
+    harness.administrators.people.add(BOB)
+    assert await tap(harness, delete, BOB) == ("“plan.txt” is deleted.", [])
+    assert await tap(harness, delete, ANNA) == ("I no longer have this.", [])
+    assert await tap(harness, f"keep:{turn}", ANNA) == ("I no longer have this.", [])
 
 
 async def test_a_stop_drops_only_messages_of_the_one_who_sent_it(harness: UpdateHarness):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import LargeBinary, Text, insert, select
 
+from bot.db.conversations.kept_files import FOLDER_CHAT
 from bot.db.engine import Database
 from bot.db.maintenance import retention
 from bot.db.maintenance.batches import BATCH_SIZE, build_batches
@@ -23,6 +24,7 @@ from bot.db.tables import (
     group_texts,
     inbox,
     instructions,
+    kept_files,
     lanes,
     messages,
     metadata,
@@ -60,7 +62,8 @@ WIPED = list_columns(
     notices="text",  # the gateway's own words stay
     turns="used preface",  # names of existing tools stay
     audit="after",  # the outcome of a trial stays
-    lanes="notes instructions summary summary_ahead",
+    lanes="notes instructions files summary summary_ahead",
+    kept_files="name hash text",
     instructions="lane text",
     group_speakers="lane name",
     group_texts="lane name text",
@@ -214,6 +217,21 @@ async def test_an_old_turn_keeps_its_numbers_and_a_younger_one_everything(databa
         parts = (await tx.execute(select(outbox.c.body).order_by(outbox.c.id))).scalars().all()
     assert [(row.completion_tokens, row.error) for row in rows] == [(5, "refused (HTTP 400)")]
     assert parts == [EMPTY_BODY, EMPTY_BODY, WORD, WORD]
+
+
+async def test_kept_files_go_once_they_are_long_unused_or_their_chat_is_forgotten(database: Database):
+    kept_at = {-5: 100.0, -6: 100.0, 7: 200.0, FOLDER_CHAT: 100.0}
+    for chat, used_at in kept_at.items():
+        row = {"name": WORD, "hash": str(chat), "text": WORD, "size": 6, "kept_at": 100.0}
+        await insert_row(database, kept_files, **row, chat=chat, person=7, used_at=used_at)
+    async with database.transaction() as tx:
+        await tx.execute(insert(lanes), [{"lane": lane, "files": WORD} for lane in ("-5:3", "-51", "7")])
+    await retention.forget(database, retention.build_lane_scope(Lane(-5, 3), item=1, asked_at=150.0))
+    assert await count_words(database) == {"kept_files": 3, "lanes": 2}
+    await retention.forget(database, retention.build_age_scope(150.0))
+    async with database.read_transaction() as tx:
+        chats = set((await tx.execute(select(kept_files.c.chat))).scalars())
+    assert chats == {7, FOLDER_CHAT}
 
 
 async def insert_group_rows(database: Database, lane: str, person: int, written_at: float) -> None:

@@ -1,0 +1,140 @@
+"""Files that a chat keeps beyond its conversations, as the text that was read of them with its pages.
+
+Those of the owner's folder are kept for everybody with access. Functions work inside the caller's transaction
+`tx`.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import ColumnElement, delete, func, or_, select, update
+
+from bot.db.portable_sql import upsert
+from bot.db.tables import attachments, kept_files, lanes, messages, turns
+from bot.db.transaction import Transaction
+from bot.domain import Lane
+
+FOLDER_CHAT: Final = 0
+"""The chat of the files in the owner's folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentDocument:
+    """A document of a turn whose text is still stored, and who sent it."""
+
+    id: int
+    person: int
+    name: str
+    text: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFile:
+    """A kept file without its text; `pages` None: it has none. `size` is that of the text, in bytes."""
+
+    id: int
+    person: int
+    name: str
+    pages: int | None
+    size: int
+    used_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeptText:
+    """The text of a kept file, as `excerpts.split_pages` takes it apart, and since when it is kept."""
+
+    id: int
+    name: str
+    kept_at: float
+    text: str
+
+
+_KEPT_FILE = (
+    *(kept_files.c.id, kept_files.c.person, kept_files.c.name),
+    *(kept_files.c.pages, kept_files.c.size, kept_files.c.used_at),
+)
+
+
+def hash_content(*parts: bytes) -> str:
+    """What tells a file from others of its chat."""
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+async def list_documents(tx: Transaction, lane: Lane, turn: int) -> list[SentDocument]:
+    """The documents that came with a turn of this lane, as far as their texts are stored."""
+    query = (
+        select(
+            attachments.c.id, attachments.c.person, attachments.c.name, attachments.c.text, attachments.c.size
+        )
+        .join(messages, attachments.c.message == messages.c.id)
+        .join(turns, messages.c.turn == turns.c.id)
+        .where(turns.c.id == turn, turns.c.lane == lane.key)
+        .where(attachments.c.kind == "document", attachments.c.size > 0)
+        .order_by(attachments.c.id)
+    )
+    return [SentDocument(*row) for row in await tx.execute(query)]
+
+
+async def keep(
+    tx: Transaction, chat: int, turn: int, document: SentDocument, pages: int | None, *, now: float
+) -> KeptFile:
+    """Keep a document of a turn: its text moves here. One with the same text counts as used now."""
+    row = {
+        "chat": chat,
+        "person": document.person,
+        "turn": turn,
+        "name": document.name,
+        "hash": hash_content(document.text.encode()),
+        "text": document.text,
+        "pages": pages,
+        "size": document.size,
+        "kept_at": now,
+        "used_at": now,
+    }
+    added = upsert(kept_files).values(row).on_conflict_do_nothing(index_elements=["chat", "hash"])
+    if (await tx.execute(added.returning(kept_files.c.id))).first() is not None:
+        await tx.execute(update(attachments).where(attachments.c.id == document.id).values(text=None, size=0))
+    used = update(kept_files).where(kept_files.c.chat == chat, kept_files.c.hash == row["hash"])
+    return KeptFile(*(await tx.execute(used.values(used_at=now).returning(*_KEPT_FILE))).one())
+
+
+async def list_files(tx: Transaction, chat: int, *, turn: int | None = None) -> list[KeptFile]:
+    """What a chat keeps, the newest first; `turn`: only what was kept below its answer."""
+    query = select(*_KEPT_FILE).where(kept_files.c.chat == chat).order_by(kept_files.c.id.desc())
+    if turn is not None:
+        query = query.where(kept_files.c.turn == turn)
+    return [KeptFile(*row) for row in await tx.execute(query)]
+
+
+async def remove(tx: Transaction, chat: int, file: int) -> None:
+    """Delete a kept file of a chat for good, and its name from what prompts there begin with."""
+    await tx.execute(delete(kept_files).where(kept_files.c.chat == chat, kept_files.c.id == file))
+    await tx.execute(update(lanes).where(is_lane_of(chat)).values(files=None))
+
+
+def is_lane_of(chat: int) -> ColumnElement[bool]:
+    """The condition that a lane is of this chat."""
+    return or_(lanes.c.lane == str(chat), lanes.c.lane.startswith(f"{chat}:"))
+
+
+async def count_bytes(tx: Transaction, person: int) -> int:
+    """How much is kept of what a person sent."""
+    query = select(func.coalesce(func.sum(kept_files.c.size), 0)).where(kept_files.c.person == person)
+    return int((await tx.execute(query)).scalar_one())
+
+
+async def load_texts(tx: Transaction, chat: int, *, has_access: bool) -> list[KeptText]:
+    """The texts of what a chat keeps, the newest first; for those with access also those of the folder."""
+    query = select(kept_files.c.id, kept_files.c.name, kept_files.c.kept_at, kept_files.c.text)
+    chats = (chat, FOLDER_CHAT) if has_access else (chat,)
+    newest = query.where(kept_files.c.chat.in_(chats)).order_by(kept_files.c.id.desc())
+    return [KeptText(*row) for row in await tx.execute(newest)]
+
+
+async def mark_used(tx: Transaction, files: Sequence[int], *, now: float) -> None:
+    """Note that an answer was looked up in these files."""
+    await tx.execute(update(kept_files).where(kept_files.c.id.in_(files)).values(used_at=now))

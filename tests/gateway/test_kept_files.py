@@ -1,0 +1,93 @@
+"""Documents that people keep beyond /new: kept once, listed, deleted and forgotten for good."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from sqlalchemy import select, update
+
+from bot.agent.prompt import FILES_LABEL
+from bot.db.engine import open_database
+from bot.db.tables import attachments, kept_files
+from bot.sim.telegram.chats import ChatMessage
+from tests.support import attachment_files
+from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
+
+CONTRACT = attachment_files.make_pdf(["Parties: Rossi and Weber.", "Notice is three months canary."])
+DAYS = 30
+
+
+async def send_file(gateway: GatewayHarness, name: str, content: bytes, answer: str) -> ChatMessage:
+    """Have Ann send a document, and wait for the whole answer to it."""
+    gateway.ann.send_document(name, content=content, caption=f"Read it. @@say:{answer}@@")
+    await gateway.api.wait_until(lambda: answer in gateway.texts() and gateway.is_finished())
+    return gateway.api.chat(ADMIN).bot_messages[-1]
+
+
+async def get_answer(gateway: GatewayHarness, text: str) -> ChatMessage:
+    """What the bot says to something that Ann writes."""
+    ann = gateway.ann
+    count = len(gateway.texts())
+    ann.send(text)
+    await gateway.wait_for_texts(count + 1)
+    await gateway.api.wait_until(gateway.is_finished)
+    return gateway.api.chat(ADMIN).bot_messages[-1]
+
+
+async def tap_keep(gateway: GatewayHarness, answer: ChatMessage) -> str:
+    count = len(gateway.texts())
+    gateway.ann.tap(answer, "Keep")
+    return (await gateway.wait_for_texts(count + 1))[-1]
+
+
+async def test_a_document_is_kept_once_listed_and_deleted_for_good(tmp_path: Path):
+    until = f"{datetime.now(UTC) + timedelta(days=DAYS):%-d %b %Y}"
+    async with running_gateway(tmp_path, keep_text_days=DAYS) as gateway:
+        assert (await get_answer(gateway, "/files")).text.startswith("I don't keep any files here yet.")
+        answer = await send_file(gateway, "con\x07tract\u202e.pdf", CONTRACT, "Read.")
+        kept = await tap_keep(gateway, answer)
+        assert kept.partition(", and")[0] == f"Kept until {until}"
+        assert "“con tract .pdf”" in kept
+        assert await tap_keep(gateway, answer) == kept, "said again, kept once"
+        await tap_keep(gateway, await send_file(gateway, "other name.pdf", CONTRACT, "Read again."))
+        listed = await get_answer(gateway, "/files")
+        assert listed.text.splitlines() == [
+            "Files in this chat; yours have 1 kB of 40 MB:",
+            f"1. “con tract .pdf”, 2 pages, 1 kB, until {until}",
+        ]
+        damaged = await get_answer_to_damaged(gateway)
+        assert (damaged.buttons, "it is damaged" in damaged.text) == ([], True)
+        async with open_database(gateway.settings.database_url) as database:
+            async with database.transaction() as tx:
+                assert (await tx.execute(select(attachments.c.size))).scalars().all()[0] == 0, "it moved"
+                await tx.execute(update(kept_files).values(size=40 << 20))
+            large = await send_file(gateway, "large.txt", b"Some text.", "Large.")
+            assert (await tap_keep(gateway, large)).startswith("I can't keep that too: 40 MB of your files")
+            gateway.ann.tap(listed, "Delete 1")
+            await gateway.api.wait_until(lambda: "I don't keep any files here yet" in str(gateway.texts()))
+
+
+async def get_answer_to_damaged(gateway: GatewayHarness) -> ChatMessage:
+    count = len(gateway.texts())
+    gateway.ann.send_document("broken.pdf", content=b"%PDF-1.4 broken", caption="")
+    await gateway.wait_for_texts(count + 1)
+    return gateway.api.chat(ADMIN).bot_messages[-1]
+
+
+async def test_a_kept_file_is_found_after_new_and_named_with_its_page_until_it_is_forgotten(tmp_path: Path):
+    async with running_gateway(tmp_path) as gateway:
+        kept = await tap_keep(gateway, await send_file(gateway, "contract.pdf", CONTRACT, "Read."))
+        assert kept.startswith("Kept until you delete it: “contract.pdf”.")
+        await get_answer(gateway, "/new")
+        look = '@@tool:look_back {"words": "notice canary"}@@ @@say:Three months.@@'
+        answer = await get_answer(gateway, f"How long is the notice? {look}")
+        assert answer.text == "Three months.\n\nLooked up in: contract.pdf, p. 2"
+        first, second = gateway.endpoint.requests[-2:]
+        head = first.body["messages"][1]["content"]
+        assert head == f'[data: {FILES_LABEL}]\n"contract.pdf"\n[end of data]'
+        assert 'file "contract.pdf", page 2: Notice is three months' in str(second.body["messages"])
+        found = await get_answer(gateway, "/find canary")
+        assert ", contract.pdf, p. 2\nNotice is three months canary." in found.text
+        question = await get_answer(gateway, "/forget")
+        gateway.ann.tap(question, "Forget it all")
+        await gateway.api.wait_until(lambda: gateway.texts()[-1].startswith("Done. I kept only"))
+    assert not [file.name for file in tmp_path.glob("gateway.db*") if b"canary" in file.read_bytes()]
