@@ -176,8 +176,9 @@ class AttachmentReader:
     async def _read_pages(self, extract: Callable[..., Any], body: bytes) -> dict[str, Any]:
         seconds = self._timeouts.document_seconds
         # Pages stop after half of the time, so that one that never ends does not lose those before it.
-        bounds = {"pages": MAX_PAGES, "characters": MAX_CHARACTERS, "within": seconds / 2}
-        return await self._run_in_sandbox(extract, body, seconds, **bounds)
+        return await self._run_in_sandbox(
+            extract, body, seconds, pages=MAX_PAGES, characters=MAX_CHARACTERS, within=seconds / 2
+        )
 
     async def _read_text(self, body: bytes, name: str) -> ExtractedDocument:
         if body.startswith(_RTF_SIGNATURE):

@@ -18,7 +18,7 @@ from tests.support.attachment_files import (
 )
 
 THREE_PAGES = make_pdf(["one", "two", "three"])
-BOUNDS = {"pages": 9, "characters": 900, "within": 60.0}
+BOUNDS: dict[str, Any] = {"pages": 9, "characters": 900, "within": 60.0}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import select
 
@@ -39,13 +40,16 @@ class SpeakingGateway:
         ids = [raw["voice"]["file_id"] for raw in messages if "voice" in raw]
         return [self.gateway.api.find_file(file_id) for file_id in ids]
 
+    async def wait_for_requests(self, count: int) -> None:
+        await self.sound.wait_until(lambda: len(self.sound.speech_requests) == count)
+
     async def wait_for_voices(self, count: int = 1) -> None:
         await self.gateway.api.wait_until(lambda: len(self.voices()) >= count)
 
 
 @contextlib.asynccontextmanager
 async def open_speaking(
-    tmp_path: Path, *, host: str = "127.0.0.1", **settings: object
+    tmp_path: Path, *, host: str = "127.0.0.1", **settings: Any
 ) -> AsyncIterator[SpeakingGateway]:
     """`host`: by which the gateway reaches the services."""
     sound = SimulatedEndpoint(transcribe=lambda _: "When is the tide?")
@@ -70,7 +74,7 @@ async def test_a_voice_message_is_answered_by_text_and_then_by_voice_and_a_text_
         speaking.sound.synthesize = speak_late
         gateway.ann.send_voice(content=b"OggS")
         (answer,) = await gateway.wait_for_texts()
-        await speaking.sound.wait_until(lambda: speaking.sound.speech_requests)
+        await speaking.sound.wait_until(lambda: bool(speaking.sound.speech_requests))
         gateway.ann.send("And tomorrow?")  # another turn waits for no voice
         await gateway.wait_for_texts(2)
         is_released.set()
@@ -138,8 +142,8 @@ async def test_a_service_that_fails_leaves_the_text_and_admins_hear_of_it_once(t
         speaking.sound.synthesize = fail
         for count in range(1, 4):
             gateway.ann.send_voice(content=b"OggS")
-            await speaking.sound.wait_until(lambda count=count: len(speaking.sound.speech_requests) == count)
             await gateway.wait_for_texts(count + 1)
+            await speaking.wait_for_requests(count)
         gateway.ann.send_voice(content=b"OggS")
         await speaking.wait_for_voices()
         texts = await gateway.wait_for_texts(6)
@@ -157,7 +161,8 @@ async def test_without_a_voice_service_voice_messages_are_answered_by_text_alone
         await speaking.gateway.wait_for_texts()
         speaking.gateway.ann.send("/voice on")
         assert (await speaking.gateway.wait_for_texts(2))[1] == "I can't speak here: no voice is set up."
-    assert speaking.voices() == speaking.sound.speech_requests == []
+    assert not speaking.voices()
+    assert not speaking.sound.speech_requests
 
 
 async def test_a_chat_is_asked_before_sound_or_what_is_to_be_spoken_leaves_the_network(tmp_path: Path):
@@ -184,7 +189,8 @@ async def test_a_chat_is_asked_before_sound_or_what_is_to_be_spoken_leaves_the_n
         await gateway.wait_for_texts(4)
         gateway.ann.send("/consent")
         await gateway.wait_for_texts(5)
-        assert speaking.sound.audio_uploads == speaking.sound.speech_requests == []
+        assert not speaking.sound.audio_uploads
+        assert not speaking.sound.speech_requests
         tap("Yes")
         await gateway.api.wait_until(lambda: "may be sent" in gateway.texts()[-1])
         gateway.ann.send_voice(content=b"OggS")

@@ -40,7 +40,7 @@ async def test_around_the_voice_of_an_answer(surround: OpenEnvironment, moment: 
             await environment.gateway.restart()
             await environment.until(lambda: environment.doubtful_messages())
         else:
-            await sound.wait_until(lambda: sound.speech_requests)
+            await sound.wait_until(lambda: bool(sound.speech_requests))
             await environment.gateway.kill()
             is_killed.set()
             await environment.gateway.start()
