@@ -7,6 +7,7 @@ from typing import Any
 from bot.chat.message_turns import find_own_words
 from bot.db.engine import Database
 from bot.db.queues import inbox
+from bot.db.tools import approvals
 from bot.db.transaction import Transaction
 from bot.domain import Lane
 from bot.telegram.incoming.group_address import find_reply_target
@@ -33,14 +34,15 @@ class QuestionAnswers:
         if not self._approvals.may_have_open or updates[0].item.has_turn:
             return False
         async with self._database.read_transaction() as tx:
-            if await self._find_question(tx, updates[0], lane) is None:
-                return False
+            question = await self._find_question(tx, updates[0], lane)
+        if question is None:
+            return False
         now = self._clock()
         ids = [update.item.id for update in updates]
         texts = [_find_plain_words(update.item.body["message"]) for update in updates]
         async with self._database.transaction() as tx:
-            question = await self._find_question(tx, updates[0], lane)
-            if question is None:
+            await approvals.find_to_answer(tx, question)  # a tap at the same time waits
+            if await self._find_question(tx, updates[0], lane) != question:
                 return False
             answerer = (updates[0].person or 0, updates[0].name)
             reply = "\n".join(texts) if all(texts) else None

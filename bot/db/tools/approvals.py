@@ -158,8 +158,7 @@ async def find_asked(
 ) -> tuple[int, int | None] | None:
     """Find the question of a tool that is open, and was when a message of its person came to this lane.
 
-    Returns its id and that of the message which asks it, None while that is being sent. Another answer waits
-    until this transaction ends.
+    Returns its id and that of the message which asks it, None while that is being sent.
     """
     query = (
         select(approvals.c.id, outbox.c.message_id)
@@ -171,7 +170,7 @@ async def find_asked(
         .order_by(outbox.c.id.desc())
         .limit(1)
     )
-    row = (await tx.execute(query.with_for_update(of=approvals))).one_or_none()
+    row = (await tx.execute(query)).one_or_none()
     return None if row is None else (row.id, row.message_id)
 
 
