@@ -53,6 +53,7 @@ NAMES_AND_DEFAULTS: dict[str, object] = {
     "SEARCH_KEY": None,
     "CANVASES_A_DAY": 500,
     "KEEP_TEXT_DAYS": None,
+    "DOCUMENTS_DIR": None,
     "BACKUP_DIR": None,
     "BACKUP_KEEP": 7,
     "USAGE_SUMMARY": "off",

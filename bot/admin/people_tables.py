@@ -14,6 +14,7 @@ from bot.admin.components import TURNS_PATH, cut, keep_period
 from bot.admin.data_table import Cell, DataTable, NumberColumn, TableColumn
 from bot.admin.names import name_person
 from bot.admin.page_request import PageRequest
+from bot.admin.record_tables import format_size
 from bot.admin.table_view import build_moment_cell
 from bot.db.people import people
 from bot.db.people.groups import Group
@@ -30,6 +31,7 @@ _PERSON_COLUMNS = (
     NumberColumn("canvases", "Canvases"),
     NumberColumn("unknown_calls", "Uncounted calls"),
     NumberColumn("limit", "Limit a day", can_sort=False),
+    NumberColumn("kept_files", "Kept files"),
     TableColumn("last_asked", "Last asked", style="moment"),
     TableColumn("role", "Role"),
     TableColumn("let_in_by", "Let in by", can_sort=False),
@@ -61,7 +63,7 @@ _SIGHTS = {True: "every message", False: "commands and replies", None: UNKNOWN}
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """All that the screen shows. `turns` and `calls` are sums of the period by person."""
+    """All that the screen shows. `turns`, `calls` are sums of the period by person, `kept_bytes` of files."""
 
     people: Sequence[ReviewedPerson]
     strangers: Sequence[Stranger]
@@ -72,6 +74,7 @@ class Roster:
     used_by_group: Mapping[int, UsedCanvases]
     names: Mapping[int, str]
     invites: Sequence[Invite]
+    kept_bytes: Mapping[int, int]
 
 
 def build_people_table(request: PageRequest, roster: Roster) -> DataTable:
@@ -88,12 +91,14 @@ def build_people_table(request: PageRequest, roster: Roster) -> DataTable:
 def _build_person(request: PageRequest, person: ReviewedPerson, roster: Roster) -> tuple[Cell, ...]:
     calls = roster.calls.get(person.id)
     href = keep_period(request, TURNS_PATH, user=person.id)
+    kept_bytes = roster.kept_bytes.get(person.id, 0)
     return (
         Cell(cut(person.name), href=href),
         Cell(roster.turns.get(person.id, 0), href=href),
         _show_canvases(calls, href),
         Cell(0 if calls is None else calls.costing - calls.canvases_known, href=href),
         _show_limit(request, person, roster.rules),
+        Cell(kept_bytes, format_size(kept_bytes) if kept_bytes else EMPTY_CELL),
         _show_moment(request, person.last_turn_at),
         Cell(_describe_role(request, person)),
         Cell(name_inviter(person.let_in_by, roster.names)),

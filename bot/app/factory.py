@@ -45,6 +45,7 @@ from bot.db.retry import OutageLog, retry_until_available
 from bot.domain import ItemKind, Runner
 from bot.llm.client import ModelClient
 from bot.llm.typed_reads import TypedReader
+from bot.maintenance.document_folder import DocumentFolder
 from bot.queue import BusyLanes, DeadLetters, Worker, WorkerCallbacks
 from bot.settings import Settings
 from bot.telegram.best_effort_calls import BestEffortCalls
@@ -318,6 +319,13 @@ async def build(
         scheduler=jobs.scheduler,
         system_job_sync=maintenance.build_system_job_sync(worker.wake),
         approvals=tools.approvals,
+        document_folder=DocumentFolder(
+            database,
+            settings.documents_dir,
+            turn_factory.reader,
+            notices,
+            needs_opening=settings.access == "open",
+        ),
         access=access,
         model=model,
         endpoint_watch=turn_factory.build_endpoint_watch(),

@@ -21,7 +21,7 @@ from bot.check.observations import Observations
 from bot.check.report import build_report
 from bot.check.search_probe import probe_search
 from bot.check.steps import STEPS, ProbeStep, ProbeSteps
-from bot.check.telegram_probe import probe_telegram
+from bot.check.telegram_probe import judge_open_documents, probe_telegram
 from bot.check.voice_probe import probe_voice
 from bot.errors import SettingsRefused
 from bot.llm.server_api import parse_models
@@ -47,6 +47,7 @@ class CheckOptions:
     `synthesizer`, `transcriber`: the services for sound, if the settings name them.
     `bot_url`: where Telegram is asked about the bot, with its token (None: nobody is asked).
     `guest_mode`: it is to answer in chats that it is no member of.
+    `has_open_documents`: there is a folder of documents, and anybody may write to the bot.
     """
 
     url: str
@@ -62,6 +63,7 @@ class CheckOptions:
     transcriber: Transcriber | None = None
     bot_url: str | None = field(default=None, repr=False)
     guest_mode: bool = False
+    has_open_documents: bool = False
     limits: CheckLimits = field(default_factory=CheckLimits)
 
     @property
@@ -95,6 +97,7 @@ def resolve_options(endpoint: str | None, key: str | None, env_file: Path) -> Ch
         transcriber=build_transcriber(settings),
         bot_url=_find_bot_url(env_file),
         guest_mode=settings.guest_mode == "on",
+        has_open_documents=settings.access == "open" and settings.documents_dir is not None,
     )
 
 
@@ -118,6 +121,8 @@ async def run_check(
     findings += await probe_voice(options.synthesizer, options.transcriber)
     if options.bot_url is not None:
         findings += await probe_telegram(options.bot_url, guest_mode=options.guest_mode)
+    if options.has_open_documents:
+        findings.append(judge_open_documents())
     return replace(report, findings=tuple(findings))
 
 

@@ -29,6 +29,10 @@ NO_GUEST_QUERIES = "GUEST_MODE is on, but Telegram does not let this bot be aske
 GUEST_FIX = "turn guest mode on in @BotFather's Mini App, and start the gateway again"
 INLINE_IS_ON = "the bot's inline mode is on: most apps then take @name for an inline query"
 INLINE_FIX = "send /setinline to @BotFather and turn it off"
+DOCUMENTS_NAME = "documents"
+DOCUMENTS_MEANING = "files of DOCUMENTS_DIR are for everybody with access"
+OPEN_DOCUMENTS = "with ACCESS=open anybody can have DOCUMENTS_DIR read, once an admin has opened it"
+DOCUMENTS_FIX = "set ACCESS to pairing or allowlist, or keep nothing private there"
 _REFUSED = frozenset({401, 404})
 
 
@@ -45,6 +49,11 @@ async def probe_telegram(bot_url: str, *, guest_mode: bool = False) -> tuple[Fin
     if not guest_mode:
         return (finding,)
     return (finding, _to_finding(GUEST_NAME, _judge_guest_mode(answer), GUEST_MEANING))
+
+
+def judge_open_documents() -> Finding:
+    """The warning that strangers may read the owner's folder, as soon as an admin opens it."""
+    return _to_finding(DOCUMENTS_NAME, warn_verdict(OPEN_DOCUMENTS, DOCUMENTS_FIX), DOCUMENTS_MEANING)
 
 
 async def _ask(bot_url: str) -> dict[str, Any] | Verdict:

@@ -240,6 +240,11 @@ class Settings(BaseSettings):
     keep_text_days: Annotated[int, Field(ge=1, le=36_500)] | None = Field(
         None, description="days until texts are deleted and only figures stay; unset: never", examples=["30"]
     )
+    documents_dir: Annotated[Path, AfterValidator(expand_home)] | None = Field(
+        None,
+        description="a folder of files in which everybody with access may have things looked up; unset: none",
+        examples=["documents"],
+    )
     backup_dir: Annotated[Path, AfterValidator(expand_home)] | None = Field(
         None,
         description="the folder for nightly backups, made while the gateway runs; unset: none",

@@ -74,7 +74,10 @@ async def get_answer_to_damaged(gateway: GatewayHarness) -> ChatMessage:
 
 
 async def test_a_kept_file_is_found_after_new_and_named_with_its_page_until_it_is_forgotten(tmp_path: Path):
-    async with running_gateway(tmp_path) as gateway:
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    (folder / "handbook.txt").write_text("Shoes stay at the door.")
+    async with running_gateway(tmp_path, documents_dir=folder) as gateway:
         kept = await tap_keep(gateway, await send_file(gateway, "contract.pdf", CONTRACT, "Read."))
         assert kept.startswith("Kept until you delete it: “contract.pdf”.")
         await get_answer(gateway, "/new")
@@ -83,10 +86,11 @@ async def test_a_kept_file_is_found_after_new_and_named_with_its_page_until_it_i
         assert answer.text == "Three months.\n\nLooked up in: contract.pdf, p. 2"
         first, second = gateway.endpoint.requests[-2:]
         head = first.body["messages"][1]["content"]
-        assert head == f'[data: {FILES_LABEL}]\n"contract.pdf"\n[end of data]'
+        assert head == f'[data: {FILES_LABEL}]\n"contract.pdf", "handbook.txt"\n[end of data]'
         assert 'file "contract.pdf", page 2: Notice is three months' in str(second.body["messages"])
         found = await get_answer(gateway, "/find canary")
         assert ", contract.pdf, p. 2\nNotice is three months canary." in found.text
+        assert ", handbook.txt\nShoes stay" in (await get_answer(gateway, "/find shoes")).text
         question = await get_answer(gateway, "/forget")
         gateway.ann.tap(question, "Forget it all")
         await gateway.api.wait_until(lambda: gateway.texts()[-1].startswith("Done. I kept only"))

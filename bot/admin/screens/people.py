@@ -29,6 +29,7 @@ from bot.admin.people_tables import (
     name_inviter,
 )
 from bot.admin.table_view import show_tables
+from bot.db.conversations import kept_files
 from bot.db.people import groups, limits, people
 from bot.db.people.admin_changes import LINK_HOURS
 from bot.db.people.limits import EVERYBODY
@@ -95,6 +96,7 @@ async def _load_roster(request: PageRequest, scope: Scope) -> Roster:
             {group.chat: await limits.count_used_canvases(tx, group.chat, since) for group in present},
             await people.list_names(tx),
             await people.list_open_invites(tx, now=request.now),
+            await kept_files.sum_bytes(tx),
         )
 
 

@@ -235,6 +235,7 @@ BUTTONS = (
     ButtonKind("found", ReadOnlyAction(_with_number(find.handle_found_button))),
     ButtonKind("keep", _with_number(files.handle_keep_button), concerns_others=True),
     ButtonKind("file", _with_number(files.handle_delete_button), concerns_others=True),
+    ButtonKind("documents", files.handle_documents_button, min_role="admin", in_groups=False),
     ButtonKind("forget", forget.handle_forget_button, concerns_others=True),
     ButtonKind("job", job_cards.handle_job_button, concerns_others=True),
     ButtonKind("remind", _with_number(jobs.handle_remind_button)),

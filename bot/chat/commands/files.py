@@ -15,7 +15,9 @@ from bot.chat.commands.find import GONE
 from bot.db.conversations import kept_files
 from bot.db.conversations.kept_files import KeptFile, SentDocument
 from bot.db.conversations.stored_files import MAX_KEPT_BYTES
+from bot.db.queues.admin_notices import record_if_changed
 from bot.domain import DAY_SECONDS, Button, Part
+from bot.maintenance.document_folder import OPENED
 from bot.translations.formats import format_date, format_number, format_series, format_size
 from bot.translations.translator import translatable
 
@@ -100,6 +102,15 @@ async def handle_delete_button(context: ActionContext, file_id: int) -> ActionRe
     await kept_files.remove(context.tx, chat, file_id)
     toast = context.translate("“{name}” is deleted.", name=file.name)
     return redraw_list(toast, await _build_pages(context))
+
+
+async def handle_documents_button(context: ActionContext) -> ActionResult:
+    """The button by which an admin opens the owner's folder to everybody."""
+    opened = await record_if_changed(context.tx, OPENED, str(context.person), now=context.now)
+    if opened:
+        await context.record_audit("opened", "DOCUMENTS_DIR", None, None)
+    text = context.translate("Everybody can have me look things up in DOCUMENTS_DIR now.")
+    return ActionResult(toast=context.translate("Done."), replacement=Part(text))
 
 
 async def _build_pages(context: ActionContext) -> tuple[Part, ...]:

@@ -5,7 +5,7 @@ Those of the owner's folder are kept for everybody with access. Functions work i
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -127,6 +127,12 @@ async def count_bytes(tx: Transaction, person: int) -> int:
     return int((await tx.execute(query)).scalar_one())
 
 
+async def sum_bytes(tx: Transaction) -> dict[int, int]:
+    """How much is kept of what each person sent."""
+    sums = select(kept_files.c.person, func.sum(kept_files.c.size)).group_by(kept_files.c.person)
+    return {person: int(size) for person, size in await tx.execute(sums)}
+
+
 async def load_texts(tx: Transaction, chat: int, *, has_access: bool) -> list[KeptText]:
     """The texts of what a chat keeps, the newest first; for those with access also those of the folder."""
     query = select(kept_files.c.id, kept_files.c.name, kept_files.c.kept_at, kept_files.c.text)
@@ -138,3 +144,34 @@ async def load_texts(tx: Transaction, chat: int, *, has_access: bool) -> list[Ke
 async def mark_used(tx: Transaction, files: Sequence[int], *, now: float) -> None:
     """Note that an answer was looked up in these files."""
     await tx.execute(update(kept_files).where(kept_files.c.id.in_(files)).values(used_at=now))
+
+
+async def load_folder_sizes(tx: Transaction) -> dict[str, int]:
+    """The sizes of the texts that are kept of the owner's folder, by hash."""
+    query = select(kept_files.c.hash, kept_files.c.size).where(kept_files.c.chat == FOLDER_CHAT)
+    return {row.hash: row.size for row in await tx.execute(query)}
+
+
+async def keep_in_folder(
+    tx: Transaction, name: str, file_hash: str, text: str, pages: int | None, *, now: float
+) -> None:
+    """Keep a file of the owner's folder for everybody with access."""
+    row = {
+        "chat": FOLDER_CHAT,
+        "person": 0,
+        "name": name,
+        "hash": file_hash,
+        "text": text,
+        "pages": pages,
+        "size": len(text.encode()),
+        "kept_at": now,
+        "used_at": now,
+    }
+    added = upsert(kept_files).values(row)
+    await tx.execute(added.on_conflict_do_nothing(index_elements=["chat", "hash"]))
+
+
+async def drop_from_folder(tx: Transaction, hashes: Collection[str]) -> None:
+    """Delete the files of the owner's folder but those with these hashes."""
+    gone = (kept_files.c.chat == FOLDER_CHAT, kept_files.c.hash.not_in(hashes))
+    await tx.execute(delete(kept_files).where(*gone))

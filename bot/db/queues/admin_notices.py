@@ -3,6 +3,8 @@
 import logging
 from collections.abc import Callable, Iterable
 
+from sqlalchemy import select
+
 from bot.db.people import people
 from bot.db.portable_sql import upsert
 from bot.db.queues import outbox
@@ -77,6 +79,12 @@ async def record_if_changed(tx: Transaction, subject: str, text: str, *, now: fl
         index_elements=["subject"], set_={"text": text, "told_at": now}, where=notices.c.text != text
     )
     return (await tx.execute(if_changed.returning(notices.c.subject))).one_or_none() is not None
+
+
+async def is_recorded(tx: Transaction, subject: str) -> bool:
+    """Whether anything is stored about a subject."""
+    query = select(notices.c.subject).where(notices.c.subject == subject)
+    return (await tx.execute(query)).first() is not None
 
 
 async def count_sending(
