@@ -76,9 +76,7 @@ def test_files_of_one_kind_go_together_and_what_is_too_large_is_said():
         ("document", [0]),
         ("text", []),
     ]
-    assert (
-        parts[-1][0].text == "I couldn't send 0.x: it has 62.5 MB, and Telegram takes files of up to 50 MB."
-    )
+    assert parts[-1][0].text == "I couldn't send 0.x: it's 62.5 MB, and Telegram takes files up to 50 MB."
     photos: list[FileKind] = ["photo"] * 12
     albums = plan_file_parts(make_files(*photos), ENGLISH)
     assert [len(files) for _, files in albums] == [10, 2]

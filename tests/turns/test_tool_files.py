@@ -107,7 +107,7 @@ async def test_a_file_of_51_mb_is_told_to_the_person_and_not_stored(database: Da
     await harness.build_runner().run(await harness.new_request("film it"))
     assert await harness.load_answers() == [
         "It is too large.",
-        "I couldn't send film.mp4: it has 51 MB, and Telegram takes files of up to 50 MB.",
+        "I couldn't send film.mp4: it's 51 MB, and Telegram takes files up to 50 MB.",
     ]
     assert await harness.load_rows(outbox_files, "name", "data") == [("film.mp4", None)]
 

@@ -178,9 +178,9 @@ def test_what_was_read_only_in_part_is_said_in_the_language_of_the_sender():
     ]
     composed = compose_user_messages(messages, 900, load_translator("de"))
     assert composed.preface == (
-        "(Ich konnte dein Foto nicht verwenden: beschädigte Datei. "
+        "(Ich konnte dein Foto nicht verwenden: der Inhalt ist beschädigt. "
         "Ich habe deine Datei `a.txt` nur zum Teil gelesen: Seiten 1-2 von 3. "
-        "Auf 1 Seite habe ich keinen Text gefunden: deine Datei `a.txt`.)\n\n"
+        "Ich habe deine Datei `a.txt` gelesen, aber auf 1 Seite steht kein Text.)\n\n"
     )
 
 
@@ -229,9 +229,11 @@ def test_what_cannot_be_used_is_said_in_the_language_of_the_sender_and_stays_eng
     ]
     german = load_translator("de")
     composed = compose_user_messages(messages, 900, german)
-    assert composed.preface == "(Ich konnte deine Datei und 2 deiner Fotos nicht verwenden: leere Datei.)\n\n"
+    assert composed.preface == (
+        "(Ich konnte deine Datei und 2 deiner Fotos nicht verwenden: der Inhalt ist leer.)\n\n"
+    )
     assert (
         composed.texts[0] == "[data: file a.txt]\n(file not shown to you: it is empty)\n[end of data]\nLies"
     )
     refusal = user_message.explain_refusal(messages[1:], german)
-    assert refusal == "Ich konnte 2 deiner Fotos nicht verwenden: leere Datei."
+    assert refusal == "Ich konnte 2 deiner Fotos nicht verwenden: der Inhalt ist leer."
