@@ -16,6 +16,7 @@ from bot.agent.prompt import strip_data
 from bot.agent.text_search import TextPassage, find_passages
 from bot.attachments.excerpts import split_pages
 from bot.db.conversations import calls, kept_files, search
+from bot.db.conversations.kept_files import KeptText
 from bot.db.conversations.search import HistoryText, SearchedPeriod
 from bot.db.engine import Database
 from bot.db.transaction import Transaction
@@ -81,11 +82,16 @@ async def find_texts(
 
 
 async def load_kept_pages(tx: Transaction, lane: Lane, *, has_access: bool) -> list[HistoryText]:
-    """The pages of the files that a chat keeps, and of the owner's folder for those with access."""
+    """The pages of the newest files that a chat keeps, and of the owner's folder for those with access."""
     if lane.is_guest:
         return []
+    texts = await kept_files.load_texts(tx, lane.chat, MAX_DOCUMENT_CHARS, has_access=has_access)
+    return await run_in_thread(_split_files, texts)
+
+
+def _split_files(texts: Iterable[KeptText]) -> list[HistoryText]:
     pages = list[HistoryText]()
-    for kept in await kept_files.load_texts(tx, lane.chat, has_access=has_access):
+    for kept in texts:
         for stored in split_pages(kept.text):
             page = FilePage(kept.name, stored.noun, stored.number)
             source = format_page(*astuple(page))

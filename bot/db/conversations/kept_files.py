@@ -133,12 +133,20 @@ async def sum_bytes(tx: Transaction) -> dict[int, int]:
     return {person: int(size) for person, size in await tx.execute(sums)}
 
 
-async def load_texts(tx: Transaction, chat: int, *, has_access: bool) -> list[KeptText]:
-    """The texts of what a chat keeps, the newest first; for those with access also those of the folder."""
-    query = select(kept_files.c.id, kept_files.c.name, kept_files.c.kept_at, kept_files.c.text)
+async def load_texts(tx: Transaction, chat: int, max_bytes: int, *, has_access: bool) -> list[KeptText]:
+    """The texts of what a chat keeps, the newest first; for those with access also those of the folder.
+
+    None follows that with which they have `max_bytes` together.
+    """
+    newest_first = kept_files.c.id.desc()
     chats = (chat, FOLDER_CHAT) if has_access else (chat,)
-    newest = query.where(kept_files.c.chat.in_(chats)).order_by(kept_files.c.id.desc())
-    return [KeptText(*row) for row in await tx.execute(newest)]
+    bytes_before = func.sum(kept_files.c.size).over(order_by=newest_first) - kept_files.c.size
+    sizes = select(kept_files.c.id, bytes_before.label("bytes_before")).where(kept_files.c.chat.in_(chats))
+    sized = sizes.subquery()
+    columns = (kept_files.c.id, kept_files.c.name, kept_files.c.kept_at, kept_files.c.text)
+    query = select(*columns).join(sized, sized.c.id == kept_files.c.id)
+    rows = await tx.execute(query.where(sized.c.bytes_before < max_bytes).order_by(newest_first))
+    return [KeptText(*row) for row in rows]
 
 
 async def mark_used(tx: Transaction, files: Sequence[int], *, now: float) -> None:
