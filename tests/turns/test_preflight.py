@@ -111,8 +111,8 @@ async def test_in_the_gateway_words_that_do_not_decide_are_judged_by_the_endpoin
     assert [request.thinking for request in endpoint.requests] == [True]
     lines = summary.text.splitlines()
     assert lines[1] == "Thinking: on"
-    assert lines[2].startswith("Why: in doubt: heavy by its words ")
-    assert lines[2].endswith(", by the endpoint 95%")
+    assert lines[2].startswith("Why: in doubt: ")
+    assert lines[2].endswith(" likely to be hard by its words, 95% by the model")
     assert lines[3].startswith("Whether to think: ")
     assert lines[4].endswith(" in")
 
