@@ -41,7 +41,7 @@ class FoundText:
 
 
 class HistorySearch:
-    """The history of one lane; `has_access`: whoever asks there may read the owner's folder."""
+    """The history of one lane; `has_access`: the person who asks may read the owner's folder."""
 
     def __init__(self, database: Database, lane: Lane, *, has_access: bool = False) -> None:
         self._database = database

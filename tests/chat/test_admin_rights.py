@@ -20,7 +20,7 @@ WORDS = {
     "grant": ["clock everyone"],
     "revoke": ["clock everyone"],
 }
-BUTTONS = ("group:in:-1001", f"people:block:{BOB}", "stranger:add:77", "tools:off:clock")
+BUTTONS = ("group:in:-1001", f"people:block:{BOB}", "stranger:add:77", "tools:off:clock", "documents:open")
 
 
 async def count_effects(database: Database) -> list[int]:
