@@ -99,5 +99,5 @@ async def test_while_it_answers_that_nothing_can_be_used(surround: OpenEnvironme
     await environment.wait_until_idle()
     environment.assert_all_accounted()
     [line] = environment.texts()
-    assert line.startswith("I couldn't use your file a.zip: files of this kind")
+    assert line.startswith("I couldn't use your file a.zip: I can't read files of this kind")
     assert environment.endpoint.requests == []
