@@ -75,7 +75,7 @@ async def test_a_chat_is_offered_what_it_is_granted_from_its_next_conversation_o
     tmp_path: Path, folder: Path
 ) -> None:
     async with running_gateway(
-        tmp_path, tools_dir=str(folder), access="open", warm_up="on", thinking="off"
+        tmp_path, tools_dir=str(folder), access="open", warm_up="on", thinking="off", image_tokens="280"
     ) as gateway:
         ann = await send_and_wait(gateway, ADMIN, CALL)
         assert last_tool_result(ann) == "hello, Bo"

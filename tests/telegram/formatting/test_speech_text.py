@@ -71,7 +71,6 @@ unspoken = st.sampled_from(
         "- [zzz](b) [1]",
         "<https://zzz.example>",
         "![zzz](a.png)",
-        "    zzz()",
     ]
 )
 

@@ -253,7 +253,7 @@ async def test_cancelling_ends_the_reading():
 def test_the_extractor_is_never_imported_by_the_gateway():
     script = (
         "import sys; from tools.registry import discover; "
-        "assert len(discover()) == 8; print(sorted(sys.modules))"
+        "assert len(discover()) == 9; print(sorted(sys.modules))"
     )
     modules = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
