@@ -17,6 +17,7 @@ from bot.agent.tool_matching.index import ToolIndex, build_index
 from bot.agent.tool_search import SearchableTools
 from bot.domain import Image, OutgoingFile, ResultOutcome, ToolCall, ToolResult
 from tools.base import File, Found, Picture, PictureFitter, Tool, ToolContext, ToolError, run_tool
+from tools.builtin.ask import ask
 from tools.failures import describe_failure
 from tools.registry import measure_definition, render_definitions
 
@@ -55,10 +56,13 @@ class Toolbox:
 
     @cached_property
     def tool_index(self) -> ToolIndex:
-        """All tools, indexed so that messages can be matched against them."""
+        """All tools, indexed so that messages can be matched against them.
+
+        Without the one that asks back: that a message has words of it says nothing of work to be done.
+        """
         if self._searchable:
             return self._searchable.tool_index
-        return build_index(self.tools.values())
+        return build_index(tool for tool in self.tools.values() if tool.name != ask.name)
 
     async def run(
         self,

@@ -3,8 +3,8 @@
 import pytest
 
 from bot.agent.thinking_policy import decide_thinking
-from bot.agent.tool_matching.index import build_index
 from bot.sim.vllm.server import ChatRequest, count_tokens
+from bot.tool_registry.toolbox import Toolbox
 from tests.bench.harness import workload
 from tools.registry import discover
 
@@ -28,7 +28,7 @@ def test_an_answer_begins_and_ends_as_no_other_does():
 
 def test_messages_differ_are_of_one_size_and_ask_for_no_thinking():
     """`bench load` compares with bots that do not think, with every setting as shipped."""
-    tool_index = build_index(discover())
+    tool_index = Toolbox(discover()).tool_index
     questions = [workload.write_question(number) for number in range(100_000, 100_504)]
     tokens = [count_tokens(question) for question in questions]
     assert len({question.partition(": ")[2] for question in questions}) == len(questions)
