@@ -71,6 +71,7 @@ unspoken = st.sampled_from(
         "- [zzz](b) [1]",
         "<https://zzz.example>",
         "![zzz](a.png)",
+        "<!-- zzz -->\n\n    zzz()",  # else it could belong to a list before it, as its prose
     ]
 )
 
