@@ -126,18 +126,21 @@ class TurnFactory:
             current_toolbox=self.tool_registry.build_member_toolbox,
             max_context_tokens=settings.max_context_tokens,
             lineages=self._list_lineages() if settings.warm_up == "on" else (),
-            finds_image_tokens=settings.warm_up == "on" and settings.image_tokens == "auto",
         )
+        follows_server = settings.warm_up == "on" and settings.image_tokens == "auto"
         cache_warmup = CacheWarmup(
             self.ledger,
             self.model,
             config,
             model_name=lambda: self.model.name,
             notify_admins=self.notify_admins,
-            on_image_tokens=partial(setattr, self.reader, "image_tokens"),
+            on_image_tokens=self._set_image_tokens if follows_server else None,
         )
         self.tool_registry.on_members_changed = cache_warmup.trigger
         return cache_warmup
+
+    def _set_image_tokens(self, image_tokens: int) -> None:
+        self.reader.image_tokens = image_tokens
 
     def _list_lineages(self) -> tuple[bool, ...]:
         """The lineages turns may begin with, by thinking, in the order of their warm-up."""

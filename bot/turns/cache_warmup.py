@@ -47,7 +47,6 @@ class WarmupConfig:
     `current_toolbox`: gives the tools that most conversations begin with now.
     `max_context_tokens`: of the longest prompt with its answer.
     `lineages`: those that turns begin with, by thinking; if empty, nothing is warmed up.
-    `finds_image_tokens`: it is found out how many tokens a picture takes.
     """
 
     url: str
@@ -57,13 +56,12 @@ class WarmupConfig:
     current_toolbox: Callable[[], Toolbox]
     max_context_tokens: int
     lineages: tuple[bool, ...]
-    finds_image_tokens: bool = False
 
 
 class CacheWarmup:
     """Runs until cancelled. `model_name` is the ledger's name of the model.
 
-    `on_image_tokens`: takes the tokens of a picture where they are found.
+    `on_image_tokens`: takes how many tokens the endpoint gives a picture; None: it is not asked.
     """
 
     def __init__(
@@ -74,7 +72,7 @@ class CacheWarmup:
         *,
         model_name: Callable[[], str],
         notify_admins: NotifyAdmins,
-        on_image_tokens: Callable[[int], None] = lambda _: None,
+        on_image_tokens: Callable[[int], None] | None = None,
     ) -> None:
         self._on_image_tokens = on_image_tokens
         self._ledger = ledger
@@ -105,8 +103,8 @@ class CacheWarmup:
         await self._report_problems("server", diagnostics.diagnose_server(snapshot))
         if diagnostics.can_answer(snapshot):
             snapshot = await self._warm_lineages(snapshot)
-            if self._config.finds_image_tokens:
-                await self._find_image_tokens()
+            if self._on_image_tokens is not None:
+                await self._find_image_tokens(self._on_image_tokens)
             await self._report_problems("server calls", diagnostics.diagnose_calls(snapshot))
 
     async def _wait_for_version(self) -> str | None:
@@ -156,7 +154,7 @@ class CacheWarmup:
         log.warning("the endpoint was not warmed up, for it did not answer", extra={"action": "warmup.left"})
         return snapshot
 
-    async def _find_image_tokens(self) -> None:
+    async def _find_image_tokens(self, on_image_tokens: Callable[[int], None]) -> None:
         """Show the model a picture; where none is taken, nothing is found."""
         question = Message("user", PICTURE_PROMPT, images=(Image("image/png", PROBE_PICTURE),))
         request = replace(
@@ -166,7 +164,7 @@ class CacheWarmup:
             reply = await self._make_call(request, 1, None)
             found = find_image_tokens(reply.usage.prompt_tokens)
             if found is not None:
-                self._on_image_tokens(found)
+                on_image_tokens(found)
 
     async def _call_model(
         self, thinking: bool, step: int, prompt_text: str, retry_reason: str | None
