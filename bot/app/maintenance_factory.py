@@ -25,7 +25,13 @@ from bot.jobs.system_job_runner import (
     build_weekly_rule,
 )
 from bot.jobs.times.rrules import load_zone
-from bot.maintenance.backup import BackupTask, IntegrityCheck, build_backup_directory
+from bot.maintenance.backup import (
+    BACKUP_JOB,
+    BackupAgeCheck,
+    BackupTask,
+    IntegrityCheck,
+    build_backup_directory,
+)
 from bot.maintenance.retention import ForgetChatRunner, RetentionPolicy, RetentionTask
 from bot.maintenance.system_jobs import CacheWarmupTask, DiskCheck, ReadCountersTask, UsageSummaryTask
 from bot.settings import Settings
@@ -70,6 +76,7 @@ class MaintenanceFactory:
         self._database = database
         self._system_jobs = (
             *self._build_database_jobs(),
+            *self._build_backup_jobs(notify_admins),
             *self._build_endpoint_jobs(cache_warmup),
             *self._build_usage_jobs(),
             SystemJob("groups", "leaves groups that no admin has let in", build_hourly_rule(), leave_groups),
@@ -118,16 +125,27 @@ class MaintenanceFactory:
                     DiskCheck(self.retention_policy.database_file.parent),
                 ),
             ]
-        if self.retention_policy.backup_directory is not None:
-            jobs.append(
-                SystemJob(
-                    "backup",
-                    "a backup in BACKUP_DIR",
-                    build_daily_rule(BackupTask.local_time),
-                    BackupTask(self.retention_policy.backup_directory),
-                )
-            )
         return jobs
+
+    def _build_backup_jobs(self, notify_admins: NotifyAdmins) -> list[SystemJob]:
+        directory = self.retention_policy.backup_directory
+        if directory is None:
+            return []
+        get_tz = partial(load_zone, self._settings.time_zone)
+        return [
+            SystemJob(
+                BACKUP_JOB,
+                "a backup in BACKUP_DIR",
+                build_daily_rule(BackupTask.local_time),
+                BackupTask(directory),
+            ),
+            SystemJob(
+                "backup-age",
+                "tells admins when no backup succeeds for two days",
+                build_hourly_rule(),
+                BackupAgeCheck(self._database, directory, notify_admins, get_tz),
+            ),
+        ]
 
     def _build_endpoint_jobs(self, cache_warmup: CacheWarmup) -> list[SystemJob]:
         # Readings have a clock of their own: six an hour would fill the inbox, and the next one makes up for

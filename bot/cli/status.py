@@ -24,7 +24,7 @@ from bot.db.people import people
 from bot.db.queues.current_work import SIGN_OF_LIFE_SECONDS, CurrentWork, load_current_work
 from bot.db.readonly import open_readonly
 from bot.domain import DAY_SECONDS
-from bot.maintenance.backup import build_backup_directory
+from bot.maintenance.backup import MAX_BACKUP_DAYS, build_backup_directory
 from bot.maintenance.system_jobs import MIN_FREE_BYTES, count_free_bytes
 from bot.settings import Settings, load_settings
 from bot.tables import Line, TextTable
@@ -32,7 +32,6 @@ from bot.translations.formats import format_duration, format_size
 from bot.translations.translator import ENGLISH
 from bot.usage.plain_text import escape_for_terminal
 
-MAX_BACKUP_DAYS = 2  # one is made a night
 MAX_WAITING_SECONDS = 300.0  # that a message may wait before it is worth a warning
 MAX_NOTICE_CHARS = 160
 

@@ -6,14 +6,24 @@ Each job has the hour it runs at (`local_time`, in the gateway's zone).
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import ClassVar
 
 from bot.db.database_url import find_database_file
 from bot.db.engine import Database
 from bot.db.maintenance.backup import BackupDirectory, check_integrity, write_backup
+from bot.db.queues.system_jobs import list_statuses
+from bot.domain import DAY_SECONDS, NotifyAdmins
 from bot.errors import JobFailed, NothingFound, QuestionRefused
 from bot.settings import Settings
+from bot.translations.formats import format_date
+from bot.translations.translator import Translator, defer
+from tools.threads import run_in_thread
+
+BACKUP_JOB = "backup"
+MAX_BACKUP_DAYS = 2  # one is made a night
+LONG_BACKUP_SECONDS = 6 * 3600.0  # of one that is still being made after so long nobody expects its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +81,36 @@ class BackupTask:
 
     async def __call__(self) -> None:
         await self.backup_directory.make_backup(now=self.clock())
+
+
+@dataclass(frozen=True, slots=True)
+class BackupAgeCheck:
+    """Tells admins, once, that no backup has succeeded for MAX_BACKUP_DAYS.
+
+    The backup that follows a long stop of the gateway is waited for.
+    """
+
+    database: Database
+    backup_directory: BackupDirectory
+    notify_admins: NotifyAdmins
+    get_tz: Callable[[], tzinfo]
+    clock: Callable[[], float] = time.time
+
+    async def __call__(self) -> None:
+        now = self.clock()
+        async with self.database.read_transaction() as tx:
+            [backup] = [status for status in await list_statuses(tx) if status.name == BACKUP_JOB]
+        is_due = backup.next_due is not None and backup.next_due <= now
+        begun_at = backup.last_received_at or 0.0
+        if is_due or (backup.is_pending(now) and now - begun_at < LONG_BACKUP_SECONDS):
+            return
+        newest_at = await run_in_thread(self.backup_directory.find_newest_time) or 0.0
+        well_at = max(newest_at, backup.well_at)
+        if now - well_at <= MAX_BACKUP_DAYS * DAY_SECONDS:
+            return
+
+        def format_day(translate: Translator) -> str:
+            return format_date(translate, datetime.fromtimestamp(well_at, self.get_tz()))
+
+        text = defer("No backup has succeeded since {day}. `canvasgram jobs` says why.", day=format_day)
+        await self.notify_admins("backup age", text)

@@ -22,6 +22,7 @@ from bot.db.queues.system_jobs import find_moments_around, list_statuses
 from bot.db.sqlite import migrate
 from bot.domain import DAY_SECONDS, InboxItem, Lane, Part
 from bot.errors import JobFailed
+from bot.maintenance.backup import BACKUP_JOB
 from bot.translations.translator import load_translator, match_language, translatable
 from tools.threads import run_in_thread
 
@@ -126,7 +127,7 @@ class RetentionTask:
         """Wait until the night's backup was tried; raises JobFailed in the first night that it failed."""
         while True:
             async with self._database.read_transaction() as tx:
-                backups = [status for status in await list_statuses(tx) if status.name == "backup"]
+                backups = [status for status in await list_statuses(tx) if status.name == BACKUP_JOB]
             if not any(backup.is_pending(self._clock()) for backup in backups):
                 break
             await asyncio.sleep(POLL_SECONDS)

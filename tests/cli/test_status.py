@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from bot.cli.status import (
-    MAX_BACKUP_DAYS,
     MAX_WAITING_SECONDS,
     Status,
     judge_backup,
@@ -17,6 +16,7 @@ from bot.cli.status import (
 )
 from bot.db.queues.current_work import SIGN_OF_LIFE_SECONDS, CurrentWork, WaitingLane
 from bot.domain import DAY_SECONDS
+from bot.maintenance.backup import MAX_BACKUP_DAYS
 from bot.sim.vllm.server import SimulatedEndpoint
 from bot.tables import TextTable
 from tests.support.gateway import GatewayHarness, open_harness

@@ -21,7 +21,7 @@ from bot.db.queues import inbox, jobs
 from bot.db.queues.admin_notices import AdminNotices
 from bot.db.tables import inbox as inbox_table
 from bot.db.tables import outbox
-from bot.domain import InboxItem, Lane, Part
+from bot.domain import DAY_SECONDS, InboxItem, Lane, Part
 from bot.errors import JobFailed, NothingFound, QuestionRefused, StoreUnavailable
 from bot.jobs.scheduler import JobScheduler
 from bot.jobs.system_job_runner import (
@@ -268,13 +268,20 @@ async def test_without_a_log_there_is_nothing_to_hear(harness: SystemJobHarness,
 
 def make_overdue(gateway: GatewayHarness, name: str) -> None:
     """A job was due long ago."""
+    set_job_time(gateway, name, "next_due", time.time() - 9 * HOUR)
+
+
+def make_older(gateway: GatewayHarness, name: str, *, days: int) -> None:
+    """A job is wanted for as many days."""
+    set_job_time(gateway, name, "made_at", time.time() - days * DAY_SECONDS)
+
+
+def set_job_time(gateway: GatewayHarness, name: str, column: str, moment: float) -> None:
     with (
         closing(sqlite3.connect(parse_database_path(gateway.settings.database_url))) as connection,
         connection,
     ):
-        changed = connection.execute(
-            "UPDATE jobs SET next_due = ? WHERE name = ?", [time.time() - 9 * HOUR, name]
-        )
+        changed = connection.execute(f"UPDATE jobs SET {column} = ? WHERE name = ?", [moment, name])
         assert changed.rowcount == 1
 
 
@@ -363,8 +370,12 @@ async def test_a_backup_that_cannot_be_made_is_logged_at_start_and_reported_to_a
         await wait_until_settled(gateway, 1)
         await job_commands.run_system_job(url, "backup", now=time.time())
         assert len(await wait_until_settled(gateway, 2)) == 2
+        make_older(gateway, "backup", days=3)
+        await job_commands.run_system_job(url, "backup-age", now=time.time())
+        age_notice = (await gateway.wait_for_texts(3))[2]
+        assert age_notice.startswith("No backup has succeeded since ")
         gateway.ann.send("@@say:Hello@@")
-        assert await gateway.wait_for_texts(3) == ["Hi", notice, "Hello"]
+        assert await gateway.wait_for_texts(4) == ["Hi", notice, age_notice, "Hello"]
 
 
 async def test_only_admins_have_everybodys_picture(tmp_path: Path):

@@ -21,8 +21,9 @@ _SELECT_ORDERED = (
 class SystemJobStatus:
     """The state of a system job.
 
-    `next_due` None: it runs by its own clock. `failures`: how often it has failed in a row. `state` and
-    `error` (why it failed) are those of its newest item, received at `last_received_at`; None: it never ran.
+    `next_due` None: it runs by its own clock. `failures`: how often it has failed in a row. `well_at`: when
+    it ended last, or was first wanted if it failed or never ran. `state` and `error` (why it failed) are
+    those of its newest item, received at `last_received_at`; None: it never ran.
     """
 
     name: str
@@ -30,6 +31,7 @@ class SystemJobStatus:
     zone: str
     next_due: float | None
     failures: int
+    well_at: float
     last_received_at: float | None
     state: str | None
     error: str | None
@@ -68,6 +70,7 @@ async def list_statuses(tx: Transaction) -> list[SystemJobStatus]:
             zone=row.zone,
             next_due=row.next_due,
             failures=row.failures,
+            well_at=row.made_at if row.failures or row.last_done is None else row.last_done,
             last_received_at=row.received_at,
             state=row.item_state,
             error=row.error,
