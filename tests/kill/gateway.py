@@ -164,7 +164,7 @@ class GatewayProcess:
         async with asyncio.timeout(PATIENCE):
             while text not in self.output:  # another process writes it
                 if not self.is_running:
-                    raise GatewayDied(f"the gateway ended with {self._current_process.returncode}")
+                    raise self._explain_death(self._current_process.returncode)
                 await asyncio.sleep(0.01)
 
     async def spawn(self) -> None:
@@ -201,7 +201,7 @@ class GatewayProcess:
 
         async def watch() -> None:
             code = await self._current_process.wait()
-            raise GatewayDied(f"the gateway ended with {code}")
+            raise self._explain_death(code)
 
         async def wait() -> T:
             return await awaitable
@@ -214,6 +214,11 @@ class GatewayProcess:
         except ExceptionGroup as group:
             raise group.exceptions[0] from None
         return result
+
+    def _explain_death(self, code: int | None) -> GatewayDied:
+        """Say how it ended, with the end of what it has written, which names the error of a fault."""
+        last_lines = "\n".join(self.output.splitlines()[-8:])
+        return GatewayDied(f"the gateway ended with {code}, after:\n{last_lines}")
 
     def freeze(self) -> None:
         """Suspend the process, so that it handles nothing that reaches it."""
