@@ -37,7 +37,7 @@ from bot.chat.unaddressed_messages import UnaddressedMessages
 from bot.chat.unreachable_chats import UnreachableChats
 from bot.chat.updates import UpdateRunner
 from bot.db.conversations import calls
-from bot.db.database_url import is_postgresql
+from bot.db.database_url import find_database_file, is_postgresql
 from bot.db.engine import Database
 from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.item_bodies import SPEECH_JOB, SUMMARY_JOB
@@ -160,6 +160,7 @@ async def build(
         limits=options.rate_limits,
         turn_timers=timers,
         own_lanes=link.build_own_lanes() if link else None,
+        database_file=find_database_file(settings.database_url),
     )
     approval_dependencies = build_approval_dependencies(notices, access, timers, link)
     tools = await load_tools(

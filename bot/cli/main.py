@@ -358,6 +358,24 @@ def restore(
     typer.echo("\n".join(format_summary(summary, parse_database_path(url))))
 
 
+@cli.command(
+    context_settings={"ignore_unknown_options": True},  # the number of a group begins with a minus
+    epilog='Examples: canvasgram send Family "Dinner is ready" · df -h | canvasgram send 1234567',
+)
+def send(
+    chat: Annotated[str, typer.Argument(help="A person or a group, by name or by number.")],
+    text: Annotated[str | None, typer.Argument(help="What to send; stdin is read without it.")] = None,
+    env_file: EnvFile = ENV_FILE,
+) -> None:
+    """Send a message to a chat. It is stored at once; a running gateway sends it within three seconds."""
+    from bot.cli.send import read_stdin, store_message
+
+    settings = _load_settings(env_file)
+    sent_text = read_stdin() if text is None else text
+    storing = store_message(settings.database_url, chat, sent_text, settings.admin_ids, now=time.time())
+    typer.echo(asyncio.run(storing))
+
+
 @jobs.callback(epilog="Examples: canvasgram jobs · canvasgram jobs run backup")
 def list_jobs(context: typer.Context, env_file: EnvFile = ENV_FILE) -> None:
     """List system jobs with next run, last run and result. Counts user jobs, too."""

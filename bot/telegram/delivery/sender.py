@@ -11,10 +11,12 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from telegram import Bot
 
 from bot.db import shares
+from bot.db.commit_watch import CommitWatch, compute_seconds_to_look
 from bot.db.engine import Database
 from bot.db.queues import outbox
 from bot.db.queues.outbox_rows import OutboxRow
@@ -22,7 +24,7 @@ from bot.db.shares import ShareHold
 from bot.db.transaction import Transaction
 from bot.db.write_queue import WriteQueue
 from bot.domain import Lane, NotifyAdmins
-from bot.errors import ShareLost
+from bot.errors import ShareLost, StoreUnavailable
 from bot.telegram.client import TelegramClient
 from bot.telegram.delivery.lane_calls import DeliveryContext, RefusalListener
 from bot.telegram.delivery.lane_worker import LaneSender
@@ -35,6 +37,7 @@ from bot.usage.timers import TurnTimers
 
 _log = logging.getLogger(__name__)
 _CRASH_PAUSE_SECONDS = 5.0
+_LOOK_SECONDS = 2.0  # between looks for what other commands have stored
 _STOP_GRACE_SECONDS = 3.0  # a call without an answer by then is unknown, and the next start says so
 
 
@@ -66,7 +69,7 @@ class Sender:
     `renderer`: renders what turns show.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # each is of another part of the gateway
         self,
         database: Database,
         bot: Bot,
@@ -75,9 +78,15 @@ class Sender:
         limits: RateLimits | None = None,
         turn_timers: TurnTimers | None = None,
         own_lanes: OwnLanes | None = None,
+        database_file: Path | None = None,
     ) -> None:
-        """`turn_timers` measure how long delivery takes. `own_lanes` None: it delivers in all lanes."""
+        """`turn_timers` measure how long delivery takes. `own_lanes` None: it delivers in all lanes.
+
+        `database_file` is watched for what other commands store (None: nobody else does, or they notify).
+        """
         self.renderer = MarkdownRenderer()
+        self._database = database
+        self._database_file = database_file
         self._write_queue = WriteQueue(database)
         self._own_lanes = own_lanes
         is_confirmed = own_lanes.is_confirmed if own_lanes is not None else lambda: True
@@ -119,9 +128,28 @@ class Sender:
             tasks.create_task(self._write_queue.run(), name="outbox writes")
             if self._own_lanes is None:
                 await self._wake_leftover(tasks)
+            watching = tasks.create_task(self._watch_commits(), name="outbox of other commands")
             with contextlib.suppress(TimeoutError):
                 await self._run_lanes()
+            watching.cancel()
             self._write_queue.close()
+
+    async def _watch_commits(self) -> None:
+        """Deliver what other commands store; while nothing is written to the database, it is not queried."""
+        if self._database_file is None:
+            return
+        commits = CommitWatch(self._database_file)
+        while True:
+            await asyncio.sleep(compute_seconds_to_look(_LOOK_SECONDS))
+            with contextlib.suppress(StoreUnavailable), commits.look() as is_written:
+                if is_written:
+                    await self._wake_due_lanes()
+
+    async def _wake_due_lanes(self) -> None:
+        async with self._database.read_transaction() as tx:
+            due_lanes = await outbox.list_due_lanes(tx)
+        for lane in due_lanes:
+            self._wake_lane(lane, is_due=True)
 
     async def _wake_leftover(self, tasks: asyncio.TaskGroup) -> None:
         """Deliver what an earlier process has left."""
