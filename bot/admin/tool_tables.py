@@ -41,6 +41,8 @@ _SOURCE_COLUMNS = (
     TableColumn("address", "At", style="address"),
     NumberColumn("tools", "Tools"),
 )
+_MIN_CALLS = 5  # of which a share says something
+_OFTEN_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,16 @@ class ToolUse:
 
     tools: ToolUsage = field(default_factory=ToolUsage)
     p95: float | None = None
+
+    @property
+    def fails_often(self) -> bool:
+        """Whether it fails so often that somebody should look."""
+        return self.tools.calls >= _MIN_CALLS and self.faults >= _OFTEN_SHARE * self.tools.calls
+
+    @property
+    def faults(self) -> int:
+        """Failed calls without those that a person refused, and repeats."""
+        return self.tools.failed - self.tools.refused + self.tools.malformed
 
     @property
     def malformed(self) -> Cell:
@@ -119,8 +131,7 @@ def _show_use(request: PageRequest, name: str, use: ToolUse) -> tuple[Cell, ...]
     share = (
         f"{tools.failed:,} ({format_share(tools.failed, tools.calls, decimals=0)})" if tools.failed else "0"
     )
-    faults = tools.failed - tools.refused + tools.malformed  # not what a person refused, nor a repeat
-    style = "bad" if faults >= ALARMING_SHARE * tools.calls else ""
+    style = "bad" if use.faults >= ALARMING_SHARE * tools.calls else ""
     build_href = partial(keep_period, request, TURNS_PATH, tool=name)
     return (
         Cell(tools.failed, share, build_href(outcome=ANY_FAILURE), style=style),

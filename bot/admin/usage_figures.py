@@ -143,16 +143,18 @@ def show_percentile(group: ReportGroup, share: str, interval: BreakdownColumn = 
     return Cell(seconds, format_duration(seconds))
 
 
-def show_lead_figures(filters: Filters, figures: Sequence[UsageFigure]) -> h.Element:
-    """What went wrong as a sentence, and the figures that matter most, each a link to its turns."""
+def show_lead_figures(filters: Filters, figures: Sequence[UsageFigure], slow_time: h.Node) -> h.Element:
+    """What went wrong as sentences, and the figures that matter most, each a link to its turns."""
     by_name = {figure.name: figure for figure in figures}
     lead = [_show_figure(filters, by_name[name]) for name in _LEAD_FIGURES]
     share = _find_number(by_name["failed_turns"].now) / (_find_number(by_name["turns"].now) or 1)
-    alarm = h.p(".error")[
+    failures = h.p(".error")[
         f"{FAULT_MARK} {_format_percents(share)} of the turns failed. ",
         h.a(href=build_turns_url(filters, ending=ANY_FAILURE))["Show them"],
     ]
-    return h.section(aria_label="Figures")[share >= ALARMING_SHARE and alarm, h.dl(".figures.lead")[lead]]
+    return h.section(aria_label="Figures")[
+        share >= ALARMING_SHARE and failures, slow_time, h.dl(".figures.lead")[lead]
+    ]
 
 
 def _find_number(cell: Cell) -> float:

@@ -73,12 +73,12 @@ def build_time_table(report: UsageReport, filters: Filters) -> DataTable:
             *(show_percentile(group, share) for share in SHARES),
         )
         for group in fill_times(report, filters.period, ZoneInfo(filters.scope.zone))
-        for changes in [_describe_time(group, unit)]
+        for changes in [describe_time(group, unit)]
     )
     return DataTable("times", f"By {unit}", columns, rows)
 
 
-def _describe_time(group: ReportGroup, unit: str) -> dict[str, str | None]:
+def describe_time(group: ReportGroup, unit: str | None) -> dict[str, str | None]:
     """The filters of one hour or day."""
     key = int(group.key or 0)
     if unit == "hour":

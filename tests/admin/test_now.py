@@ -134,7 +134,10 @@ async def test_seats_are_shown_with_who_holds_them_and_who_waits(database: Datab
             ["main", "waits, place 2", "warm-up", "a task"],
         ]
         text = await page.get_text("/admin/now")
-        assert "http://gpu:8000/v1 is being asked whether it answers · 2 of 2 seats in use" in text
+        assert "○ http://gpu:8000/v1 is being asked whether it answers · 2 of 2 seats in use" in text
+        gateway.endpoint_watch.is_up = True
+        gateway.endpoint_watch.since = time.time()
+        assert "● All is well · http://gpu:8000/v1 answers, for " in await page.get_text("/admin/now")
         assert get_figures(text)["Calls waiting for a seat"] == "2"
         done.set()
     assert list(seats.holders) == []

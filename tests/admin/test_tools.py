@@ -18,7 +18,7 @@ from bot.db.tools.audit import AuditEntry
 from bot.usage.histogram import exact_percentile
 from bot.usage.queries import load_report
 from bot.usage.query_args import parse_scope
-from bot.usage.report import ReportQuery
+from bot.usage.report import ReportQuery, ToolUsage
 from tests.support.admin_page import ANN, AdminPageHarness, build_running_gateway, open_admin_page
 from tests.support.random_month import REFUSAL_REASONS
 from tests.support.registered_tools import NOW, RegisteredToolsHarness, build_definition
@@ -112,6 +112,10 @@ async def fill_month(database: Database) -> dict[str, list[ExpectedCall]]:
     return expected
 
 
+def _count_faults(tools: ToolUsage) -> int:
+    return tools.failed - tools.refused + tools.malformed
+
+
 async def test_figures_are_those_of_the_report_and_of_the_rows(database: Database, database_url: str):
     expected = await fill_month(database)
     async with open_admin_page(database, database_url) as page:
@@ -145,10 +149,11 @@ async def test_figures_are_those_of_the_report_and_of_the_rows(database: Databas
         text = await page.get_text(f"/admin/tools?{period}")
         assert "/admin/turns?from=2026-10-01&amp;to=2026-10-30&amp;tool=clock" in text
         sums = [group.tools for group in reported.values() if group.tools]
-        faulty = [
-            tools for tools in sums if 20 * (tools.failed - tools.refused + tools.malformed) >= tools.calls
-        ]
+        faulty = [tools for tools in sums if 20 * _count_faults(tools) >= tools.calls]
         assert text.count('<td class="number bad">') == len(faulty)
+        often = [tools for tools in faulty if 4 * _count_faults(tools) >= tools.calls >= 5]
+        lost = reported["lost_tool"].tools  # it is no more
+        assert re.search(rf"<dt>Fail often</dt><dd>(?:<a[^>]*>)?{len(often) - (lost in often)}<", text)
         one = await page.get_text(f"/admin/tools/clock?{period}")
         assert f">{len(expected['clock']):,}</a>" in one
 

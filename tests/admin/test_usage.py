@@ -13,7 +13,7 @@ from sqlalchemy import insert
 
 from bot.db.engine import Database
 from bot.db.people import people
-from bot.db.tables import model_calls
+from bot.db.tables import accounts, model_calls
 from bot.errors import NothingFound
 from bot.usage.report_command import ReportOptions, render_report
 from tests.support.admin_page import AdminPageHarness, open_admin_page
@@ -280,6 +280,33 @@ async def test_figures_lead_to_their_turns(database: Database, database_url: str
         rows = await read_table(page, "figures", period="90d")
         assert {row["before"] for row in rows if not row["figure"].endswith("seconds")} == {0}
         assert {row["before"] for row in rows if row["figure"].endswith("seconds")} == {None}
+
+
+async def test_a_day_that_was_much_slower_is_named_with_what_it_waited_for(
+    database: Database, database_url: str
+):
+    month = await fill_month(database, 5)
+    days: dict[str, list[int]] = {}
+    for turn in month.turns:
+        if month.find_account(turn["id"]) is not None:
+            days.setdefault(f"{datetime.fromtimestamp(turn['received_at'], UTC):%Y-%m-%d}", []).append(
+                turn["id"]
+            )
+    day, turns = max(days.items(), key=lambda item: len(item[1]))
+    async with open_admin_page(database, database_url) as page:
+        assert "was slow" not in await page.get_text("/admin/usage?period=90d")
+        async with database.transaction() as tx:
+            waited_longer = {"seat_wait": accounts.c.seat_wait + 300.0, "whole": accounts.c.whole + 300.0}
+            await tx.execute(accounts.update().where(accounts.c.turn.in_(turns)).values(waited_longer))
+        text = (await page.get_text("/admin/usage?period=90d")).replace("&amp;", "&")
+        sentence = re.search(r"(\w+ [0-9-]+) was slow: 95 of 100 turns took at most [^<]* a seat\. ", text)
+        assert sentence, text
+        assert sentence[1] == f"{datetime.fromisoformat(day):%a %m-%d}"
+        assert "of it waiting for a seat" in sentence[0]
+        link = re.search(r'was slow[^<]*<a href="([^"]*)">Show them</a>', text)
+        assert link
+        listed = await page.http.get(f"{link[1]}&export=json")
+        assert {row["turn"] for row in listed.json()} >= set(turns)
 
 
 async def test_what_is_unknown_is_never_nought_and_what_makes_no_sense_is_refused(

@@ -116,7 +116,7 @@ async def open_admin_page(
     async with (
         open_bounded_reader(database_url) as reader,
         serve(build_admin_app(build_dependencies(reader), screens)) as url,
-        httpx.AsyncClient(base_url=url, headers={"origin": url}) as http,
+        httpx.AsyncClient(base_url=url, headers={"origin": url}, timeout=50) as http,
     ):
         harness = AdminPageHarness(url, database, http, "", gateway)
         assert (await http.post(await harness.create_link())).status_code == 303

@@ -135,11 +135,15 @@ def _show_state(request: PageRequest, work: CurrentWork, seats: Sequence[SeatRow
         mark = "○" if watch.since is None else mark
         count = sum(not seat.is_waiting for seat in seats)
         in_use = sum(not seat.is_waiting and seat.since is not None for seat in seats)
-        parts = [_describe_endpoint(watch, request.now), f"{in_use} of {count} seats in use"]
+        parts = [_describe_endpoint(watch, request.now)]
+        if count:
+            parts.append(f"{in_use} of {count} seats in use")
     if not is_well:
         mark, style = FAULT_MARK, "bad"
     if not work.failed:
         parts.append("no turn failed in 24 hours")
+    if mark == "●" and not work.failed and not work.unknown:
+        parts.insert(0, "All is well")
     return h.p(f".state.{style}")[f"{mark} {' · '.join(parts)}"]
 
 
@@ -150,7 +154,7 @@ def _show_figures(request: PageRequest, work: CurrentWork, seats: Sequence[SeatR
     expires_at = min((approval.expires_at for approval in work.approvals), default=request.now)
     waiting = [seat.since for seat in seats if seat.is_waiting and seat.since is not None]
     longest = request.now - min(waiting, default=request.now)
-    figures = (
+    faults = (
         ("Calls waiting for a seat", len(waiting), f"the longest {format_duration(longest)}", "#seats"),
         (
             "Messages waiting",
@@ -165,17 +169,24 @@ def _show_figures(request: PageRequest, work: CurrentWork, seats: Sequence[SeatR
             "#approvals",
         ),
         ("Deliveries unknown", len(work.unknown), "of the last seven days", "#unknown"),
+        (f"Failed turns {FAULT_MARK}", work.failed, "in 24 hours", failures),
+    )
+    errands = (
         ("People asking for access", work.strangers, None, f"{PEOPLE_PATH}#waiting"),
         ("Groups asking for access", work.groups, None, f"{PEOPLE_PATH}#groups"),
         ("Tools to accept", work.tools, None, TOOLS_PATH),
-        (f"Failed turns {FAULT_MARK}", work.failed, "in 24 hours", failures),
     )
+    return [_show_counts(faults, ".figures.urgent"), _show_counts(errands, ".figures")]
+
+
+def _show_counts(figures: Sequence[tuple[str, int, str | None, str]], style: str) -> h.Node:
+    """The figures of which there is any: what it is, how many, a note, and where it leads."""
     shown = [
         show_figure(label, f"{count:,}", note=note, href=href)
         for label, count, note, href in figures
         if count
     ]
-    return bool(shown) and h.dl(".figures.urgent")[shown]
+    return bool(shown) and h.dl(style)[shown]
 
 
 def _describe_endpoint(watch: EndpointWatch, now: float) -> str:

@@ -1,13 +1,12 @@
 """Tools: how each stands, who may use it and how its calls ended; a page of each tool and each source."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import htpy as h
 
 from bot.admin.components import (
     TURNS_PATH,
-    change_query,
     format_duration,
     keep_period,
     show_figure,
@@ -69,20 +68,31 @@ async def show_list(request: PageRequest) -> ScreenPage:
     tables = (build_tool_table(request, infos, uses, names), build_source_table(all_sources, infos))
     waiting = [info.name for info in infos if info.state in WAITING_STATES]
     first_waiting = build_tool_path(waiting[0]) if waiting else None
-    troubled = sum(info.state in _TROUBLED_STATES for info in infos)
-    by_state = change_query(request, sort="state") if troubled else None
+    troubled = [info.name for info in infos if info.state in _TROUBLED_STATES]
+    failing = [info.name for info in infos if uses.get(info.name, ToolUse()).fails_often]
     body = [
         show_periods(request, period.name),
         show_figures(
             show_figure("On", str(sum(info.state == "on" for info in infos)), note=f"of {len(infos)} tools"),
             show_figure("Wait to be accepted", str(len(waiting)), href=first_waiting),
-            show_figure("In trouble", str(troubled), href=by_state),
+            _show_troubled("In trouble", troubled),
+            _show_troubled("Fail often", failing),
         ),
         show_tables(request, tables),
         h.p(".hint")[_FIGURES_NOTE],
         show_commands(),
     ]
     return ScreenPage("Tools", body, tables)
+
+
+def _show_troubled(label: str, names: Sequence[str]) -> h.Element:
+    """How many tools these are; the first one is named, and led to."""
+    if not names:
+        return show_figure(label, "0")
+    others = f" and {len(names) - 1} more" if names[1:] else ""
+    return show_figure(
+        label, str(len(names)), note=f"{spell_out(names[0])}{others}", href=build_tool_path(names[0])
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Usage: figures of a period beside those of the one before, a chart, and tables by person, model, tool."""
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -17,12 +18,19 @@ from bot.admin.table_view import format_cell, show_table, show_tables
 from bot.admin.usage_figures import (
     SHOWN_INTERVALS,
     build_figure_table,
+    build_turns_url,
     list_figures,
     list_sums,
     show_lead_figures,
     show_other_figures,
 )
-from bot.admin.usage_tables import build_group_table, build_time_table, choose_time_unit, fill_times
+from bot.admin.usage_tables import (
+    build_group_table,
+    build_time_table,
+    choose_time_unit,
+    describe_time,
+    fill_times,
+)
 from bot.db.people import people
 from bot.db.usage.recent_names import list_recent_names
 from bot.db.usage.usage_sums import BreakdownColumn
@@ -58,6 +66,15 @@ _CHART_INTERVALS: Sequence[BreakdownColumn] = (
     "tools",
 )
 """What the chart of seconds tells apart, and the whole."""
+_CAUSES: Mapping[BreakdownColumn, str] = {
+    "lane_wait": "of it waiting for the chat",
+    "seat_wait": "of it waiting for a seat",
+    "first_canvas": "of it for the first canvas",
+    "further_canvases": "of it for further canvases",
+    "tools": "of it for tools",
+}
+_SLOW_FACTOR = 3  # times as long as at half of the times: a time to name
+_MIN_SLOW_TURNS = 5
 _CHART_KINDS: Mapping[BarKind, str] = {
     "wait": "waits for a seat or the chat",
     "canvas": TIME_KIND_NAMES["canvas"],
@@ -88,7 +105,7 @@ async def show_usage(request: PageRequest) -> ScreenPage:
     tables = (build_figure_table(figures), build_time_table(now, filters))
     body = [
         show_filter_form(request, filters, names, recent),
-        show_lead_figures(filters, figures),
+        show_lead_figures(filters, figures, _show_slow_time(now, filters)),
         _show_charts(now, filters, request.zone, request.now),
         show_other_figures(filters, figures),
         h.details[
@@ -166,6 +183,27 @@ def _show_charts(report: UsageReport, filters: Filters, zone: ZoneInfo, now: flo
         ],
         h.section[h.h2[f"Canvases by {unit} ", note], draw_columns(f"Canvases by {unit}", canvases)],
     )
+
+
+def _show_slow_time(report: UsageReport, filters: Filters) -> h.Node:
+    """The one day or hour that was much slower than the others, and what most of its seconds went to."""
+    timed = [group for group in report.groups if "whole" in group.percentiles]
+    if not timed:
+        return None
+    usual_seconds = statistics.median(group.percentiles["whole"].p95 for group in timed)
+    slowest = max(timed, key=lambda group: group.percentiles["whole"].p95)
+    whole = slowest.percentiles["whole"]
+    if whole.p95 < _SLOW_FACTOR * usual_seconds or whole.count < _MIN_SLOW_TURNS:
+        return None
+    seconds = {name: slowest.percentiles[name].total for name in _CAUSES if name in slowest.percentiles}
+    causes = sorted(seconds, key=lambda name: seconds[name])[-1:]
+    shares = [f", {format_share(seconds[name], whole.total, decimals=0)} {_CAUSES[name]}" for name in causes]
+    return h.p(".error")[
+        f"{_label_time(slowest.label)} was slow: 95 of 100 turns took at most {format_duration(whole.p95)}",
+        *shares,
+        ". ",
+        h.a(href=build_turns_url(filters, **describe_time(slowest, report.query.by)))["Show them"],
+    ]
 
 
 def _label_time(label: str) -> str:
