@@ -39,7 +39,7 @@ class QuestionAnswers:
             return False
         now = self._clock()
         ids = [update.item.id for update in updates]
-        texts = [_find_plain_words(update.item.body["message"]) for update in updates]
+        texts = [find_plain_words(update.item.body["message"]) for update in updates]
         async with self._database.transaction() as tx:
             await approvals.find_to_answer(tx, question)  # a tap at the same time waits
             if await self._find_question(tx, updates[0], lane) != question:
@@ -70,7 +70,7 @@ class QuestionAnswers:
         return None
 
 
-def _find_plain_words(message: dict[str, Any]) -> str:
+def find_plain_words(message: dict[str, Any]) -> str:
     """The text of a message, if all that came is what its sender wrote; else ""."""
     if "text" in message and find_own_words(message):
         return extract_text(message)

@@ -33,6 +33,7 @@ from bot.chat.commands.callbacks import ButtonKind, find_button
 from bot.chat.commands.groups import GROUP_TYPES
 from bot.chat.commands.registry import Command, find_command
 from bot.chat.early_group_messages import EarlyGroupMessages, depends_on_membership
+from bot.chat.job_answers import JobAnswers
 from bot.chat.message_turns import MessageTurns
 from bot.chat.question_answers import QuestionAnswers
 from bot.chat.refusals import RefusalReplies, group_by_lane
@@ -73,6 +74,7 @@ class UpdateRunner:
         self._actions = ActionRunner(database, deps, clock=clock)
         self._message_turns = MessageTurns(database, deps, attachment_loader, self._actions, clock=clock)
         self._question_answers = QuestionAnswers(database, deps.turns.approvals, clock=clock)
+        self._job_answers = JobAnswers(database, deps.user_jobs, self._actions, clock=clock)
         self._refusals = RefusalReplies(max_waiting)
         self._parser = UpdateParser(database, deps.notices, clock=clock)
         self._on_answered = on_answered
@@ -116,7 +118,8 @@ class UpdateRunner:
         if await self._handle_without_lane(first, role if may_ask else None):
             return
         if may_ask and first.lane is not None and await self._is_turn(first, first.lane):
-            if not await self._question_answers.take(updates, first.lane):
+            is_answer = await self._question_answers.take(updates, first.lane)
+            if not is_answer and not await self._job_answers.take(updates, first.lane, role):
                 await self._run_turn(updates, first.lane, role)
             self._on_answered([update.item for update in updates])
             return
@@ -145,6 +148,7 @@ class UpdateRunner:
         action, args = self._choose_action(first, role, sees_all=await self._find_sight(first))
         moderates = await self._moderates(first, role)
         goes_on = await self._actions.run(updates, role, action, args, moderates=moderates)
+        self._job_answers.may_have_open |= first.tap is not None
         if goes_on and not await self._early_messages.place(first.item):
             await self._handle_by_role(tuple(update.item for update in updates))
 

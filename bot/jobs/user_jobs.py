@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from bot.agent.sanitize import to_sendable
 from bot.db.engine import Database
 from bot.db.people import people
-from bot.db.queues import jobs, outbox
+from bot.db.queues import job_changes, jobs, outbox
 from bot.db.queues.jobs import Job, JobKind, MissedRunPolicy, NewJob
 from bot.db.transaction import Transaction
 from bot.domain import Button, Lane, Part
@@ -116,18 +116,12 @@ class UserJobs:
         text: str,
         translate: Translator,
     ) -> Part:
-        """Store a job; return the confirmation for its owner, with an Undo button.
+        """Store a job; return the confirmation for its owner, with buttons to undo and to change it.
 
         Raises UnclearTime if its text does not fit or the owner may have no more jobs.
         """
-        text = to_sendable(text).strip()
+        text = _check_text(text)
         now = self.clock()
-        if not text or len(text) > MAX_TEXT_CHARS:
-            raise UnclearTime(
-                translatable("A reminder can have {count} characters; this one has {length}."),
-                count=MAX_TEXT_CHARS,
-                length=len(text),
-            )
         await self.check_limits(tx, owner.person)
         await people.ensure_person(tx, owner.person, owner.name, now=now)
         new = NewJob(
@@ -142,8 +136,28 @@ class UserJobs:
         )
         number = await jobs.add(tx, new, now=now)
         undo = Button(translate("Undo"), f"job:undo:{number}")
+        change = Button(translate("Change"), f"job:change:{number}")
         confirmation = _format_confirmation(translate, kind, text)
-        return Part(f"{confirmation}\n{format_schedule(translate, schedule)}", buttons=((undo,),))
+        return Part(f"{confirmation}\n{format_schedule(translate, schedule)}", buttons=((undo, change),))
+
+    async def change_job(
+        self, tx: Transaction, job: Job, schedule: "ParsedSchedule | None", text: str
+    ) -> None:
+        """Store what the owner of a job has answered: its new schedule, or else its new text.
+
+        Raises UnclearTime if the text does not fit.
+        """
+        if schedule is None:
+            await job_changes.set_text(tx, job.id, _check_text(text))
+            return
+        await job_changes.set_schedule(
+            tx,
+            job.id,
+            next_due=schedule.first_due,
+            zone=schedule.zone,
+            rule=schedule.rule.text if schedule.rule else None,
+            missed=_choose_missed_policy(schedule.rule),
+        )
 
     async def notify_owner(self, tx: Transaction, owner: JobOwner, part: Part) -> None:
         """Send the person a message, whatever the model says; twice rather than never."""
@@ -317,6 +331,18 @@ def _format_confirmation(translate: Translator, kind: JobKind, text: str) -> str
     if kind == "reminder":
         return translate("⏰ I'll remind you: {text}", text=text)
     return translate("🤖 I'll do this then: {text}", text=text)
+
+
+def _check_text(text: str) -> str:
+    """The text of a job as it is stored. Raises UnclearTime if it does not fit."""
+    text = to_sendable(text).strip()
+    if not text or len(text) > MAX_TEXT_CHARS:
+        raise UnclearTime(
+            translatable("A reminder can have {count} characters; this one has {length}."),
+            count=MAX_TEXT_CHARS,
+            length=len(text),
+        )
+    return text
 
 
 def _choose_missed_policy(rule: RecurrenceRule | None) -> MissedRunPolicy:

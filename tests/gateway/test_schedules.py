@@ -132,6 +132,16 @@ async def test_words_become_a_reminder_that_is_said_back_listed_and_taken_back(t
             line.split(" · ")[0] for line in results[-1].splitlines()
         ]  # which is due first, the clock says
         assert sorted(lines) == [f"#{first} ⏰ stand up", f"#{second} 🤖 tell me a joke"]
+        [task] = messages_starting_with(gateway, "🤖 I'll do this then: tell me a joke")
+        gateway.ann.tap(task, "Change")
+        await gateway.api.wait_until(lambda: "New time" in str(task.buttons))
+        gateway.ann.tap(task, "New time")
+        await gateway.api.wait_until(lambda: has_said(gateway, "Reply with the new time"))
+        [question] = messages_starting_with(gateway, "🤖 tell me a joke\n\nReply with")
+        gateway.ann.send("every monday at 9", reply_to=question)
+        await gateway.api.wait_until(
+            lambda: has_said(gateway, "Changed.\n🤖 tell me a joke\n\nOn Mondays at 09:00.\nNext: Mon ")
+        )
         gateway.ann.send(f'@@tool:schedule {{"remove": {second}}}@@@@say:Gone.@@')
         await gateway.api.wait_until(lambda: "Gone." in gateway.texts())
         gateway.ann.tap(reminder, "Undo")

@@ -133,3 +133,48 @@ async def test_a_reminder_that_was_asked_for_and_came_due_while_the_gateway_was_
     assert reminder.startswith("⏰ tea\n\n(This was due ")
     await environment.wait_until_idle()
     environment.assert_all_accounted()
+
+
+@pytest.mark.timeout(300)
+async def test_around_every_commit_of_a_change_in_words(surround: OpenEnvironment):
+    """It is asked for and changed once, and both are said."""
+    environment = await surround(time_zone="UTC")
+    commit = 1
+    while await is_killed_at_a_change(environment, commit):
+        commit += 1
+    assert commit > 4
+    environment.assert_all_accounted()
+
+
+async def is_killed_at_a_change(environment: KillEnvironment, commit: int) -> bool:
+    chat = 100 + commit
+    person = environment.api.person(chat)
+    await greet(environment, chat)
+    person.send("/remind in 2 days tea")
+    await environment.until(lambda: "tea" in environment.texts(chat)[-1])
+    person.tap(environment.messages(chat)[-1], "Change")
+    await environment.until(lambda: "New text" in str(environment.messages(chat)[-1].buttons))
+    await environment.wait_until_idle()
+    await environment.gateway.arm(f"after {commit}")
+    person.tap(environment.messages(chat)[-1], "New text")
+    has_died = await revive_until(environment, f"select 1 from jobs where person = {chat} and question > ''")
+    person.send("cake")
+    has_died |= await revive_until(environment, f"select 1 from jobs where person = {chat} and text = 'cake'")
+    for text in ("Reply with", "⏰ cake"):
+        times = "".join(environment.texts(chat)).count(text)
+        assert times == 1 or (times == 0 and environment.doubtful_messages(chat))
+    return has_died
+
+
+async def revive_until(environment: KillEnvironment, query: str) -> bool:
+    """Wait until the database has such a row, by another process if the gateway dies; whether it did."""
+    try:
+        await environment.gateway.while_alive(environment.wait_for_row(query))
+        await environment.gateway.while_alive(environment.wait_until_idle())
+    except GatewayDied:
+        await environment.gateway.wait_for_exit()
+        await environment.gateway.start()
+        await environment.wait_for_row(query)
+        await environment.wait_until_idle()
+        return True
+    return False

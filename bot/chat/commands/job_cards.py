@@ -1,10 +1,11 @@
 """/jobs and its buttons: a person's reminders and tasks by time, and a card of each with what can be done.
 
-Jobs are counted as they stand in the list; buttons carry their ids, so that a list may be old.
+In a group everybody sees the group's; what can be done is done by who set it. Jobs are counted as they stand
+in the list; buttons carry their ids, so that a list may be old.
 """
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -15,14 +16,15 @@ from bot.chat.actions import (
     build_rows,
     expire_button,
 )
-from bot.db.queues import jobs, outbox, snoozes
+from bot.db.queues import job_changes, jobs, outbox, snoozes
+from bot.db.queues.job_changes import JobField, JobQuestion
 from bot.db.queues.jobs import Job
 from bot.domain import Button, Part
 from bot.jobs.snooze import build_snooze_buttons
 from bot.jobs.times import formatting
 from bot.jobs.times.zones import UnclearTime
 from bot.jobs.user_jobs import capitalize, format_rule, get_mark, shorten_text
-from bot.translations.translator import isolate, translatable
+from bot.translations.translator import Translator, isolate, translatable
 
 PAGE_SIZE = 10  # jobs of one page
 BUTTONS_PER_ROW = 5
@@ -31,8 +33,20 @@ NO_JOBS = translatable(
     "You don't have any reminders or tasks yet. Set one: `/remind tomorrow at 9 call Anna`, or just tell "
     "me: `Every Monday at 8, tell me the news in my field`"
 )
+NO_GROUP_JOBS = translatable(
+    "This group doesn't have any reminders or tasks yet. Set one: `/remind tomorrow at 9 call Anna`"
+)
 GONE = translatable("This no longer exists.")
+DONE = translatable("This is already done.")
+REFUSAL = translatable("Only the person who set this can change it.")
 TIME_PASSED = translatable("Its time has passed. You can run it now or delete it.")
+LEAVE = translatable("Leave as is")
+LEAVE_VERB = "leave"  # of the button below a question; a reply to it is recognized by that
+ANSWER_SECONDS = 3600  # a message that replies to nothing answers a question for so long
+_REQUESTS: Mapping[JobField, str] = {
+    "time": translatable("Reply with the new time, such as `tomorrow at 10` or `every weekday at 8`."),
+    "text": translatable("Reply with the new text."),
+}
 _BUTTON = re.compile(r"(?P<verb>[a-z_]+):(?P<number>[0-9]{1,18})(?::(?P<page>[0-9]{1,9}))?")
 
 
@@ -40,10 +54,8 @@ async def handle_jobs(context: ActionContext) -> ActionResult:
     """/jobs, or /jobs NUMBER for the card of the job with this number in the list."""
     if re.fullmatch(r"[1-9][0-9]{0,4}", context.args):
         index = int(context.args) - 1
-        for job in await jobs.list_of_person(
-            context.tx, context.person, chat=context.group_chat, limit=1, offset=index
-        ):
-            return ActionResult(parts=(await _build_card(context, job, index // PAGE_SIZE),))
+        for job in await _list_jobs(context, limit=1, offset=index):
+            return ActionResult(parts=(await build_card(context, job, index // PAGE_SIZE),))
     return ActionResult(parts=(await _build_list(context, 0),))
 
 
@@ -59,15 +71,24 @@ async def handle_job_button(context: ActionContext) -> ActionResult:
         return expire_button(context)
     job = await jobs.find(context.tx, int(button["number"]))
     is_restored = button["verb"].startswith("restore")
-    if job is None or not context.speaks_for(job.person) or (job.state == "deleted") != is_restored:
+    if job is None or not _is_seen(context, job) or (job.state == "deleted") != is_restored:
         return ActionResult(toast=context.translate(GONE))
+    if button["verb"] != "open" and not context.speaks_for(job.person):
+        return ActionResult(toast=context.translate(REFUSAL))
     return await action(context, job, int(button["page"] or 0))
+
+
+def _is_seen(context: ActionContext, job: Job) -> bool:
+    """Whether a job is shown here: those of a group to its people, in private all of one's own."""
+    if context.is_group:
+        return job.lane is not None and job.lane.chat == context.lane.chat
+    return context.speaks_for(job.person)
 
 
 async def _undo_job(context: ActionContext, job: Job, _: int) -> ActionResult:
     """Take back a job that was just confirmed."""
     if job.state == "done":
-        return ActionResult(toast=context.translate("This is already done."))
+        return ActionResult(toast=context.translate(DONE))
     assert job.person is not None
     await jobs.remove(context.tx, job.id, person=job.person)
     text = context.translate("Undone: {text}", text=job.text[:200])
@@ -76,9 +97,56 @@ async def _undo_job(context: ActionContext, job: Job, _: int) -> ActionResult:
 
 async def _open_card(context: ActionContext, job: Job, page: int) -> ActionResult:
     if job.state == "done":
-        toast = context.translate("This is already done.")
+        toast = context.translate(DONE)
         return ActionResult(toast=toast, replacement=await _build_list(context, page))
-    return ActionResult(replacement=await _build_card(context, job, page))
+    return ActionResult(replacement=await build_card(context, job, page))
+
+
+async def _offer_change(context: ActionContext, job: Job, page: int) -> ActionResult:
+    """Ask what of a job is to be changed."""
+    if is_over(job):
+        return ActionResult(toast=context.translate(DONE))
+    fields = (
+        Button(context.translate("New time"), f"job:time:{job.id}"),
+        Button(context.translate("New text"), f"job:text:{job.id}"),
+    )
+    back = Button(context.translate(LEAVE), f"job:open:{job.id}:{page}")
+    card = await build_card(context, job, page)
+    return ActionResult(replacement=replace(card, buttons=(fields, (back,))))
+
+
+async def _ask_for_field(context: ActionContext, job: Job, _: int, *, field: JobField) -> ActionResult:
+    """Ask for the new time or text, once: a second tap has nothing else to ask."""
+    stored = await job_changes.find_to_change(context.tx, job.id)
+    if stored is None or is_over(stored):
+        return ActionResult(toast=context.translate(GONE if stored is None else DONE))
+    if stored.question:
+        question = JobQuestion.parse(stored.question)
+        is_recent = question.asked_at > context.now - ANSWER_SECONDS
+        if is_recent and (question.field, question.lane) == (field, context.lane):
+            return ActionResult(toast=context.translate("I've already asked you."))
+    question = JobQuestion(field, context.lane, context.now)
+    await job_changes.put_question(context.tx, job.id, question)
+    return ActionResult(parts=(build_question(context.translate, job, field),))
+
+
+def build_question(translate: Translator, job: Job, field: JobField, refusal: str = "") -> Part:
+    """Ask for the new time or text of a job; `refusal`: why what came cannot be it."""
+    request = translate(_REQUESTS[field])
+    subject = f"{get_mark(job.kind)} {shorten_text(job.text, 200).replace('`', chr(39))}"
+    leave = Button(translate(LEAVE), f"job:{LEAVE_VERB}_{field}:{job.id}")
+    return build_hint(f"{subject}\n\n{refusal or request}", (leave,))
+
+
+async def _leave_job(context: ActionContext, job: Job, page: int) -> ActionResult:
+    """Withdraw the question for a new time or text."""
+    await job_changes.put_question(context.tx, job.id, None)
+    return ActionResult(replacement=await build_card(context, job, page))
+
+
+def is_over(job: Job) -> bool:
+    """Whether nothing is left to be changed: what comes once has come, or comes now."""
+    return job.state == "done" or (job.rule is None and job.next_due is None)
 
 
 async def _delete_job(context: ActionContext, job: Job, page: int) -> ActionResult:
@@ -168,21 +236,22 @@ async def _run_job_now(context: ActionContext, job: Job, _: int) -> ActionResult
 async def _redraw_card(context: ActionContext, job: Job, page: int, toast: str) -> ActionResult:
     """Show a card as its job is now."""
     stored = await jobs.find(context.tx, job.id)
-    return ActionResult(toast=toast, replacement=await _build_card(context, stored or job, page))
+    return ActionResult(toast=toast, replacement=await build_card(context, stored or job, page))
 
 
 async def _build_list(context: ActionContext, page: int) -> Part:
     translate = context.translate
-    count, _ = await jobs.count_open(context.tx, context.person, chat=context.group_chat)
+    count, _ = await jobs.count_open(context.tx, _find_owner(context), chat=context.group_chat)
     if not count:
-        return build_hint(translate(NO_JOBS))
+        return build_hint(translate(NO_GROUP_JOBS if context.is_group else NO_JOBS))
     page = min(page, (count - 1) // PAGE_SIZE)
     first = page * PAGE_SIZE
-    listed = await jobs.list_of_person(
-        context.tx, context.person, chat=context.group_chat, limit=PAGE_SIZE, offset=first
-    )
+    listed = await _list_jobs(context, limit=PAGE_SIZE, offset=first)
     zone = await _find_zone(context)
-    lines = [translate("Your reminders and tasks ({zone}):", zone=formatting.format_zone(zone))]
+    heading = translate("Your reminders and tasks ({zone}):", zone=formatting.format_zone(zone))
+    if context.is_group:
+        heading = translate("Reminders and tasks here ({zone}):", zone=formatting.format_zone(zone))
+    lines = [heading]
     lines += [
         f"{number}. {_format_line(context, job, zone)}" for number, job in enumerate(listed, start=first + 1)
     ]
@@ -201,6 +270,17 @@ async def _build_list(context: ActionContext, page: int) -> Part:
     return Part("\n".join(lines), buttons=rows)
 
 
+async def _list_jobs(context: ActionContext, *, limit: int, offset: int) -> list[Job]:
+    return await jobs.list_of_person(
+        context.tx, _find_owner(context), chat=context.group_chat, limit=limit, offset=offset
+    )
+
+
+def _find_owner(context: ActionContext) -> int | None:
+    """Whose jobs are listed; None: in a group those of all its people."""
+    return None if context.is_group else context.person
+
+
 def _format_line(context: ActionContext, job: Job, zone: str) -> str:
     when = context.translate("under way")
     if job.state == "paused":
@@ -208,13 +288,17 @@ def _format_line(context: ActionContext, job: Job, zone: str) -> str:
     elif job.next_due is not None:
         when = formatting.format_near_time(context.translate, job.next_due, zone, context.now)
     repeat = " 🔁" if job.rule else ""
-    group = job.lane and context.group_chat is None and context.deps.groups.directory.find(job.lane.chat)
-    place = f" · {isolate(shorten_text(group.title, MAX_LINE_CHARS))}" if group else ""
+    group = job.lane and context.deps.groups.directory.find(job.lane.chat)
+    origin = group.title if group else ""
+    if context.is_group and job.person != context.lane.chat:
+        origin = job.person_name
+    place = f" · {isolate(shorten_text(origin, MAX_LINE_CHARS))}" if origin else ""
     text = isolate(shorten_text(job.text, MAX_LINE_CHARS))
     return f"{get_mark(job.kind)} {text} · {when}{repeat}{place}"
 
 
-async def _build_card(context: ActionContext, job: Job, page: int) -> Part:
+async def build_card(context: ActionContext, job: Job, page: int) -> Part:
+    """The card of a job: what it says, when it comes, and what can be done."""
     translate = context.translate
     lines = [f"{get_mark(job.kind)} {job.text}", ""]
     if rule := format_rule(translate, job):
@@ -228,7 +312,8 @@ async def _build_card(context: ActionContext, job: Job, page: int) -> Part:
         Button(translate("Run now"), f"job:run:{job.id}:{page}"),
         Button(translate("Delete"), f"job:delete:{job.id}:{page}"),
     )
-    return Part("\n".join(lines), buttons=(actions, (_build_back_button(context, page),)))
+    change = Button(translate("Change"), f"job:change:{job.id}:{page}")
+    return Part("\n".join(lines), buttons=(actions, (change, _build_back_button(context, page))))
 
 
 async def _format_state(context: ActionContext, job: Job) -> str:
@@ -255,6 +340,11 @@ async def _find_zone(context: ActionContext) -> str:
 _BUTTON_ACTIONS: dict[str, Callable[[ActionContext, Job, int], Awaitable[ActionResult]]] = {
     "undo": _undo_job,
     "open": _open_card,
+    "change": _offer_change,
+    "time": partial(_ask_for_field, field="time"),
+    "text": partial(_ask_for_field, field="text"),
+    f"{LEAVE_VERB}_time": _leave_job,
+    f"{LEAVE_VERB}_text": _leave_job,
     "pause": _pause_job,
     "resume": _resume_job,
     "move": _move_job,

@@ -369,7 +369,7 @@ COMMANDS = (
         in_groups=True,
         example=translatable("/remind tomorrow at 9 call Anna"),
     ),
-    Command("jobs", translatable("your reminders and tasks"), job_cards.handle_jobs, LATER),
+    Command("jobs", translatable("your reminders and tasks"), job_cards.handle_jobs, LATER, in_groups=True),
     Command(
         "zone",
         translatable("your time zone"),

@@ -4,8 +4,10 @@ import re
 from functools import partial
 
 from bot.chat.actions import ActionContext, ActionResult, expire_button, reply_text
+from bot.translations.translator import translatable
 from tools.base import ToolAnswer
 
+CLOSED_NOTICE = translatable("This question is no longer open, so I didn't use your reply.")
 _DATA = re.compile(r"([0-9a-f]{12}):(no|[0-9]{1,2})")
 
 
@@ -32,7 +34,7 @@ async def take_reply(key: str, context: ActionContext) -> ActionResult:
     questions = context.deps.turns.questions
     question = questions.find_question(key, context.person)
     if question is None:
-        return reply_text(context.translate("This question is no longer open, so I didn't use your reply."))
+        return reply_text(context.translate(CLOSED_NOTICE))
     if not question.takes_reply:
         return reply_text(context.translate("Please tap one of the buttons."))
     return ActionResult(after_commit=(partial(questions.answer, key, ToolAnswer(context.args)),))

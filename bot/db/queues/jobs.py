@@ -79,7 +79,11 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A stored job. `reachable`: whether messages reach its person."""
+    """A stored job.
+
+    `question`: what its person was asked for, as `job_changes` reads it. `reachable`: whether messages reach
+    them.
+    """
 
     id: int
     kind: JobKind
@@ -97,6 +101,7 @@ class Job:
     made_at: float
     last_due: float | None
     last_done: float | None
+    question: str | None = None
     person_name: str = ""
     reachable: bool = True
 
@@ -145,11 +150,11 @@ async def find_named(tx: Transaction, name: str) -> Job | None:
 
 
 async def list_of_person(
-    tx: Transaction, person: int, *, chat: int | None = None, limit: int = 100, offset: int = 0
+    tx: Transaction, person: int | None, *, chat: int | None = None, limit: int = 100, offset: int = 0
 ) -> list[Job]:
     """A person's open jobs: first what is under way, then by due time, and last those that are paused.
 
-    `chat`: only those of this chat (None: of all chats).
+    `person` None: those of everybody in the chat. `chat`: only those of this chat (None: of all chats).
     """
     query = (
         _SELECT_JOBS.where(_belongs_to(person, chat), _IS_OPEN)
@@ -160,13 +165,18 @@ async def list_of_person(
     return [_to_job(row) for row in await tx.execute(query)]
 
 
+async def list_asked_about(tx: Transaction) -> list[Job]:
+    """Jobs whose person was asked for a new time or text, and has not answered."""
+    return await _list_jobs(tx, and_(jobs.c.question.is_not(None), _IS_OPEN), MAX_JOBS)
+
+
 async def list_system_jobs(tx: Transaction) -> list[Job]:
     """All system jobs, by name."""
     return await _list_jobs(tx, jobs.c.kind == "system", 1000)
 
 
-async def count_open(tx: Transaction, person: int, *, chat: int | None = None) -> tuple[int, int]:
-    """How many open jobs this person has, there or in all chats, and how many all people have together."""
+async def count_open(tx: Transaction, person: int | None, *, chat: int | None = None) -> tuple[int, int]:
+    """How many open jobs this person has (None: everybody), there or in all chats, and how many there are."""
     of_person = func.count(jobs.c.id).filter(_belongs_to(person, chat))
     query = select(of_person, func.count(jobs.c.id)).where(_IS_OPEN, jobs.c.person.is_not(None))
     row = (await tx.execute(query)).one()
@@ -337,9 +347,9 @@ def build_inbox_row(job: Job, *, late: float = 0.0, left_out: bool = False) -> d
     }
 
 
-def _belongs_to(person: int, chat: int | None) -> ColumnElement[bool]:
-    """Whether a job is this person's, in this chat (None: in whichever)."""
-    is_theirs = jobs.c.person == person
+def _belongs_to(person: int | None, chat: int | None) -> ColumnElement[bool]:
+    """Whether a job is this person's (None: anybody's), in this chat (None: in whichever)."""
+    is_theirs = jobs.c.person.is_not(None) if person is None else jobs.c.person == person
     if chat is None:
         return is_theirs
     return and_(is_theirs, _is_in_chat(chat))

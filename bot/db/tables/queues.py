@@ -100,6 +100,7 @@ jobs = Table(
     Column("made_at", Float, nullable=False),
     Column("last_due", Float),
     Column("last_done", Float),
+    Column("question", Text),  # JSON: what its person was asked for, to change it; NULL: nothing
     Index("ix_jobs_due", "next_due", **filter_rows("state = 'active'")),
     Index("ix_jobs_person", "person"),
     sqlite_autoincrement=True,

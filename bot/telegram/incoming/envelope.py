@@ -235,12 +235,17 @@ def find_question_key(message: dict[str, Any]) -> str | None:
     """
     if str(message.get("text")).startswith("/"):
         return None
-    question = _as_object(message.get("reply_to_message"))
-    match _as_object(question.get("reply_markup")).get("inline_keyboard"):
+    decline = _DECLINE_DATA.fullmatch(find_replied_button(message))
+    return decline[1] if decline else None
+
+
+def find_replied_button(message: dict[str, Any]) -> str:
+    """What the last button carries of the message that a raw one replies to; "" unless alone in its row."""
+    replied = _as_object(message.get("reply_to_message"))
+    match _as_object(replied.get("reply_markup")).get("inline_keyboard"):
         case [*_, [{"callback_data": str(data)}]]:
-            decline = _DECLINE_DATA.fullmatch(data)
-            return decline[1] if decline else None
-    return None
+            return data
+    return ""
 
 
 def is_sign_in_address(text: str) -> bool:

@@ -373,7 +373,10 @@ async def test_an_anonymous_administrator_taps_the_buttons_of_what_they_asked(ha
         await jobs.add(tx, job, now=harness.now)
         [stored] = await jobs.list_of_person(tx, CHAT)
     assert await tap(harness, f"redo:{turn}", BOB) == ("Only the person who asked can get a new answer.", [])
-    assert await tap(harness, f"job:undo:{stored.id}", BOB) == ("This no longer exists.", [])
+    assert await tap(harness, f"job:undo:{stored.id}", BOB) == (
+        "Only the person who set this can change it.",
+        [],
+    )
     assert await tap(harness, f"redo:{turn}", CARL) == ("You don't have access to this bot.", [])
     harness.administrators.people.add(CARL)  # whom nobody has let in
     assert await tap(harness, f"redo:{turn}", CARL) == ("Trying again.", [])

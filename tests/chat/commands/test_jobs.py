@@ -186,7 +186,7 @@ async def test_the_list_is_by_time_and_has_one_button_for_each_job(harness: Upda
         "⏰ a text that is too long for one line of a telephone\n\nEvery day at 08:00.\n"
         "Next: Sat 21 Nov 2026, 16:00 (Europe/Berlin)"
     )
-    assert list(card.buttons) == ["Pause", "Run now", "Delete", "‹ All"]
+    assert list(card.buttons) == ["Pause", "Run now", "Delete", "Change", "‹ All"]
     [again] = await tap_and_read(harness, card.buttons["‹ All"])
     assert (again.text, again.buttons) == (listed.text, listed.buttons)
 
