@@ -88,7 +88,7 @@ WITHOUT_TEXT = list_columns(
     page_sessions="token_hash",
     notices="subject",
     readings="endpoint totals why",
-    jobs="kind name zone missed state why_paused",
+    jobs="kind name zone missed state why_paused question",
     verdicts="value",
     groups="title state speakers name",  # as names of people, they stay
     # What admins have set and changed; it belongs to no chat.

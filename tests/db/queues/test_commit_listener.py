@@ -22,6 +22,7 @@ from bot.db.queues import (
     first_sends,
     guest_queries,
     incoming_updates,
+    job_changes,
     jobs,
     outbox,
     outbox_files,
@@ -282,7 +283,18 @@ async def put_system_job(tx: Transaction) -> None:
     await jobs.put_system_job(tx, NewJob("system", NOW, "UTC", DAILY, text="does", name="care"), now=NOW)
 
 
-CHANGES_DUE_TIMES: tuple[Write, ...] = (add_due_time, move_due_time, resume_job, put_system_job)
+async def change_schedule(tx: Transaction) -> None:
+    job = await add_job(tx, None)
+    await job_changes.set_schedule(tx, job, next_due=NOW + 60, zone="UTC", rule=None, missed="once")
+
+
+CHANGES_DUE_TIMES: tuple[Write, ...] = (
+    add_due_time,
+    move_due_time,
+    resume_job,
+    change_schedule,
+    put_system_job,
+)
 
 
 async def open_part(tx: Transaction) -> None:
@@ -332,6 +344,7 @@ QUIET_FUNCTIONS = {
         "forget_body",
     ),
     "queues/incoming_updates.py": ("find_known",),
+    "queues/job_changes.py": ("put_question", "set_text"),
     "queues/job_outcomes.py": ("record_outcome",),
     "queues/jobs.py": (
         "pause",
