@@ -34,7 +34,7 @@ from bot.maintenance.backup import (
 )
 from bot.maintenance.retention import ForgetChatRunner, RetentionPolicy, RetentionTask
 from bot.maintenance.system_jobs import CacheWarmupTask, DiskCheck, ReadCountersTask, UsageSummaryTask
-from bot.settings import Settings
+from bot.settings import Settings, reveal
 from bot.turns.cache_warmup import CacheWarmup
 from bot.usage.reconcile import CountersEndpoint, Reconciliation
 
@@ -63,10 +63,9 @@ class MaintenanceFactory:
                 backup_directory.check_folder()
             except BackupFailed as error:  # its disk may come back before the night
                 log.warning("%s", error, extra={"action": "backup.refused"})
-        api_key = settings.model_api_key
         counters = CountersEndpoint(
             settings.model_url,
-            api_key.get_secret_value() if api_key else None,
+            reveal(settings.model_api_key),
             settings.model_metrics_urls,
             settings.model_max_tokens,
         )

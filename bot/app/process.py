@@ -21,7 +21,7 @@ from bot.db.migration_process import migrate_in_process
 from bot.db.retry import OutageLog, retry_until_available
 from bot.llm.client import ModelClient
 from bot.llm.seats import Seats
-from bot.settings import Settings
+from bot.settings import Settings, reveal
 from bot.telegram.bot_identity import list_guest_mode_problems
 from bot.telegram.client import TelegramBot, open_bot, run_unless_stopped
 from bot.turns.endpoints import ModelEndpoint, open_fallback_endpoint
@@ -124,12 +124,11 @@ def _log_start(settings: Settings, bot: TelegramBot, access: Access) -> None:
 
 @contextlib.asynccontextmanager
 async def _open_models(settings: Settings, link: ReplicaLink | None) -> AsyncIterator[Models]:
-    api_key = settings.model_api_key
     model = ModelClient(
         settings.model_url,
         settings.model_name,
         build_seats(link, "main", settings.model_seats),
-        api_key=api_key.get_secret_value() if api_key else None,
+        api_key=reveal(settings.model_api_key),
     )
     try:
         fallback_seats = build_seats(link, "fallback", settings.fallback_seats)

@@ -21,7 +21,7 @@ from bot.errors import AttachmentUnusable, SettingsRefused
 from bot.llm.client import ModelClient
 from bot.llm.endpoint_watch import EndpointWatch, WatchedEndpoint
 from bot.llm.typed_reads import TypedReader
-from bot.settings import Settings
+from bot.settings import Settings, reveal
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.downloads import FileDownloader
 from bot.tool_registry.registry import ToolRegistry
@@ -120,7 +120,7 @@ class TurnFactory:
         settings = self.settings
         config = WarmupConfig(
             url=settings.model_url,
-            api_key=self._api_key,
+            api_key=reveal(settings.model_api_key),
             model=settings.model_name,
             system_text=settings.system_prompt,
             current_toolbox=self.tool_registry.build_member_toolbox,
@@ -170,14 +170,10 @@ class TurnFactory:
     def build_endpoint_watch(self) -> EndpointWatch:
         """The watch over the main endpoint."""
         settings = self.settings
+        api_key = reveal(settings.model_api_key)
         return EndpointWatch(
-            WatchedEndpoint(settings.model_url, self._api_key, settings.model_name, settings.model_seats)
+            WatchedEndpoint(settings.model_url, api_key, settings.model_name, settings.model_seats)
         )
-
-    @property
-    def _api_key(self) -> str | None:
-        api_key = self.settings.model_api_key
-        return api_key.get_secret_value() if api_key else None
 
     @property
     def _main_endpoint(self) -> ModelEndpoint:

@@ -25,7 +25,7 @@ from bot.check.telegram_probe import judge_open_documents, probe_telegram
 from bot.check.voice_probe import probe_voice
 from bot.errors import SettingsRefused
 from bot.llm.server_api import parse_models
-from bot.settings import NO_BOT_TOKEN, Settings, build_settings, load_settings
+from bot.settings import NO_BOT_TOKEN, build_settings, load_settings, reveal
 from tools.search.engine import SearchEngine
 from tools.search.tool import choose_engine
 
@@ -80,19 +80,21 @@ def resolve_options(endpoint: str | None, key: str | None, env_file: Path) -> Ch
     """
     if endpoint is not None:
         settings = build_settings(telegram_token=NO_BOT_TOKEN, model_url=endpoint, model_api_key=key or None)
-        return CheckOptions(settings.model_url, _api_key(settings), tokens=settings.max_context_tokens)
+        return CheckOptions(
+            settings.model_url, reveal(settings.model_api_key), tokens=settings.max_context_tokens
+        )
     given_key = {"model_api_key": key} if key else {}
     settings = load_settings(env_file, telegram_token=NO_BOT_TOKEN, **given_key)
     return CheckOptions(
         settings.model_url,
-        _api_key(settings),
+        reveal(settings.model_api_key),
         settings.model_name,
         settings.max_context_tokens,
         settings.model_seats,
         settings.model_metrics_urls,
-        image_tokens=None if settings.image_tokens == "auto" else int(settings.image_tokens),
+        image_tokens=settings.fixed_image_tokens,
         includes_search=True,
-        search_engine=choose_engine(settings.search_url, settings.get_search_key()),
+        search_engine=choose_engine(settings.search_url, reveal(settings.search_key)),
         synthesizer=build_synthesizer(settings),
         transcriber=build_transcriber(settings),
         bot_url=_find_bot_url(env_file),
@@ -243,9 +245,3 @@ async def _cancel_on_stop(stop: asyncio.Event | None, check_task: asyncio.Task[N
     if stop is not None:
         await stop.wait()
         check_task.cancel()
-
-
-def _api_key(settings: Settings) -> str | None:
-    if settings.model_api_key:
-        return settings.model_api_key.get_secret_value()
-    return None

@@ -9,6 +9,7 @@ from bot.settings.settings import (
     format_example,
     list_ignored_names,
     load_settings,
+    reveal,
 )
 
 __all__ = (
@@ -20,4 +21,5 @@ __all__ = (
     "format_example",
     "list_ignored_names",
     "load_settings",
+    "reveal",
 )

@@ -365,9 +365,9 @@ class Settings(BaseSettings):
         return self.admin_url or f"http://{loopback}:{self.http_port}"
 
     @property
-    def fixed_image_tokens(self) -> int:
-        """Tokens of a picture, until the endpoint tells where it is to be followed."""
-        return 280 if self.image_tokens == "auto" else int(self.image_tokens)
+    def fixed_image_tokens(self) -> int | None:
+        """Tokens of a picture; None: as many as the endpoint gives it."""
+        return None if self.image_tokens == "auto" else int(self.image_tokens)
 
     @property
     def max_reply_canvases(self) -> int:
@@ -380,12 +380,6 @@ class Settings(BaseSettings):
         """Tokens of the longest prompt with its reply."""
         return self.prompt_budget + CANVAS_TOKENS * self.max_reply_canvases
 
-    def get_search_key(self) -> str | None:
-        """The key of Brave Search, to be sent there alone."""
-        if self.search_key is None:
-            return None
-        return self.search_key.get_secret_value()
-
     def list_secrets(self) -> list[str]:
         """List every value that must never be shown, for logs to hide."""
         sound_keys = (self.transcribe_api_key, self.speech_api_key)
@@ -394,6 +388,11 @@ class Settings(BaseSettings):
         password = urlsplit(self.database_url).password or ""
         passwords = [text for text in {password, unquote(password)} if text]
         return [secret.get_secret_value() for secret in secrets if secret is not None] + passwords
+
+
+def reveal(key: ApiKey | None) -> str | None:
+    """A key of the settings in clear, to be sent to its own service alone."""
+    return key.get_secret_value() if key else None
 
 
 _NAMES = frozenset(name.upper() for name in Settings.model_fields)

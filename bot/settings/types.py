@@ -97,29 +97,33 @@ def _hide_password(url: str) -> str:
     return re.sub("(://[^:/]*):.*@", r"\1:***@", url)
 
 
+def _split(text: str, pattern: str, problem: str) -> list[str]:
+    """The parts of a list with commas or blanks. Raises ValueError where one does not fit the pattern."""
+    parts = [part for part in re.split(r"[\s,]+", text) if part]
+    if not all(re.fullmatch(pattern, part) for part in parts):
+        raise ValueError(problem)
+    return parts
+
+
 def _parse_user_ids(value: object) -> object:
     if not isinstance(value, str):
         return value
-    parts = [part for part in re.split(r"[\s,]+", value) if part]
-    if not all(re.fullmatch(r"[1-9][0-9]{0,15}", part) for part in parts):
-        raise ValueError("must be numbers of Telegram users, separated by commas")
-    return frozenset(int(part) for part in parts)
+    problem = "must be numbers of Telegram users, separated by commas"
+    return frozenset(map(int, _split(value, r"[1-9][0-9]{0,15}", problem)))
 
 
 def _parse_hosts(value: object) -> object:
     if not isinstance(value, str):
         return value
-    parts = [part.lower() for part in re.split(r"[\s,]+", value) if part]
-    if not all(re.fullmatch(r"[a-z0-9_.:-]+", part) for part in parts):
-        raise ValueError("must be names or addresses of hosts alone, separated by commas")
-    return frozenset(parts)
+    problem = "must be names or addresses of hosts alone, separated by commas"
+    return frozenset(_split(value.lower(), r"[a-z0-9_.:-]+", problem))
 
 
 def _parse_server_addresses(value: object) -> object:
     """The roots of the servers named: a `/metrics` or `/v1` at the end is left out."""
     if not isinstance(value, str):
         return value
-    parts = [part for part in re.split(r"[\s,]+", value) if part]
+    parts = _split(value, ".*", "")
     roots = [_check_model_address(part.removesuffix("/metrics")).removesuffix("/v1") for part in parts]
     if len({parse_location(root) for root in roots}) < len(roots):
         raise ValueError("must name each server once, or its counters would be added twice")
@@ -129,12 +133,8 @@ def _parse_server_addresses(value: object) -> object:
 def _parse_encryption_keys(value: object) -> object:
     if not isinstance(value, str):
         return value
-    parts = [part for part in re.split(r"[\s,]+", value) if part]
-    if not all(re.fullmatch(r"[A-Za-z0-9+/_-]{43}=", part) for part in parts):
-        raise ValueError(
-            "must be 32 random bytes in Base64, as `openssl rand -base64 32` prints them; several: commas"
-        )
-    return tuple(SecretStr(part) for part in parts)
+    problem = "must be 32 random bytes in Base64, as `openssl rand -base64 32` prints them; several: commas"
+    return tuple(map(SecretStr, _split(value, r"[A-Za-z0-9+/_-]{43}=", problem)))
 
 
 def _check_time_zone(value: str) -> str:

@@ -20,7 +20,7 @@ from bot.db.tools.sources import Source
 from bot.db.tools.tools import StoredTool
 from bot.db.transaction import Transaction
 from bot.errors import SettingsRefused
-from bot.settings import Settings
+from bot.settings import Settings, reveal
 from bot.tool_registry.assembly import RegistryState, SourceTools, assemble
 from bot.tool_registry.program_homes import find_homes_folder
 from bot.tool_registry.python_files import LoadedFolder, load_folder
@@ -83,7 +83,7 @@ def build_tool_settings(settings: Settings) -> ToolSettings:
 
 def build_builtin_tools(settings: Settings) -> dict[str, Tool]:
     """The gateway's own tools by name; those that search use the engine of the settings."""
-    search_engine = choose_engine(settings.search_url, settings.get_search_key())
+    search_engine = choose_engine(settings.search_url, reveal(settings.search_key))
     return {tool.name: tool for tool in discover(list_search_tools(search_engine))}
 
 

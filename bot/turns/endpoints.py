@@ -19,7 +19,7 @@ from bot.llm.client import ModelClient
 from bot.llm.dialect import PLAIN
 from bot.llm.endpoint_config import SettingNames
 from bot.llm.seats import Seats
-from bot.settings import Settings
+from bot.settings import Settings, reveal
 from bot.translations.translator import Translator, translatable
 
 CONSENT_PREFIX: Final = "consent"
@@ -87,13 +87,12 @@ async def open_fallback_endpoint(settings: Settings, seats: Seats) -> AsyncItera
     if settings.fallback_url is None:
         yield None
         return
-    api_key = settings.fallback_api_key
     client = _FallbackClient(
         settings.fallback_url,
         settings.fallback_model,
         seats,
         dialect=PLAIN,
-        api_key=api_key.get_secret_value() if api_key else None,
+        api_key=reveal(settings.fallback_api_key),
     )
     try:
         yield ModelEndpoint("fallback", settings.fallback_url, client, lambda: client.name)
