@@ -5,35 +5,23 @@ Transcription and speech use it. Translates all errors of the service.
 
 import asyncio
 import ssl
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import httpx
 
 _CONNECT_SECONDS = 10.0
 
-ServiceFault = Literal["slow", "away", "too long"]
+ServiceFault = Literal["slow", "away", "too long", "refused"]
 
 
 class SoundServiceFailed(Exception):
-    """The service gave no answer; `detail` is the class of the error behind that."""
+    """The service did not do it; `detail` is the error behind that, `status` the one of HTTP, 0: none."""
 
-    def __init__(self, fault: ServiceFault, detail: str = "") -> None:
+    def __init__(self, fault: ServiceFault, detail: str = "", status: int = 0) -> None:
         super().__init__(fault, detail)
         self.fault = fault
         self.detail = detail
-
-
-@dataclass(frozen=True, slots=True)
-class SoundAnswer:
-    """What the service answered."""
-
-    status: int
-    body: bytes
-
-    @property
-    def is_success(self) -> bool:
-        return httpx.codes.is_success(self.status)
+        self.status = status
 
 
 class SoundService:
@@ -48,8 +36,8 @@ class SoundService:
         if not url.startswith("http://"):
             self._verify = httpx.create_ssl_context(trust_env=False)
 
-    async def post(self, route: str, max_bytes: int, **content: Any) -> SoundAnswer:
-        """Post what httpx calls `json`, or `data` and `files`. Raises SoundServiceFailed."""
+    async def post(self, route: str, max_bytes: int, **content: Any) -> bytes:
+        """The answer to what httpx calls `json`, or `data` and `files`. Raises SoundServiceFailed."""
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 return await self._post(route, max_bytes, content)
@@ -58,7 +46,7 @@ class SoundService:
         except httpx.HTTPError as error:
             raise SoundServiceFailed("away", type(error).__name__) from None
 
-    async def _post(self, route: str, max_bytes: int, content: dict[str, Any]) -> SoundAnswer:
+    async def _post(self, route: str, max_bytes: int, content: dict[str, Any]) -> bytes:
         timeout = httpx.Timeout(self._timeout_seconds, connect=_CONNECT_SECONDS)
         async with (
             httpx.AsyncClient(timeout=timeout, trust_env=False, verify=self._verify) as client,
@@ -69,4 +57,6 @@ class SoundService:
                 body += piece
                 if len(body) > max_bytes:
                     raise SoundServiceFailed("too long")
-            return SoundAnswer(response.status_code, bytes(body))
+            if not response.is_success:
+                raise SoundServiceFailed("refused", f"HTTP {response.status_code}", response.status_code)
+            return bytes(body)

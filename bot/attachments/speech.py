@@ -5,7 +5,7 @@ Knows nothing of where the text came from. Translates all errors of the endpoint
 
 from bot.attachments.sound_service import ServiceFault, SoundService, SoundServiceFailed
 from bot.errors import SpeechFailed
-from bot.settings import Settings
+from bot.settings import Settings, reveal
 from bot.translations.translator import translatable
 
 _SPEECH_SECONDS = 120.0
@@ -19,6 +19,7 @@ _REASONS: dict[ServiceFault, str] = {
     "slow": translatable("it took too long"),
     "away": translatable("it doesn't answer"),
     "too long": translatable("it sent far too much"),
+    "refused": translatable("it answered HTTP {status}"),
 }
 
 
@@ -40,29 +41,22 @@ class SpeechSynthesizer:
     async def synthesize(self, text: str) -> bytes:
         """The text as Ogg Opus. Raises SpeechFailed."""
         try:
-            answer = await self._service.post(
+            sound = await self._service.post(
                 "/audio/speech", _MAX_SPEECH_BYTES, json={**self._options, "input": text}
             )
         except SoundServiceFailed as failed:
-            raise SpeechFailed(_REASONS[failed.fault]) from None
-        if not answer.is_success:
-            raise SpeechFailed(translatable("it answered HTTP {status}"), status=answer.status)
-        if not is_ogg_opus(answer.body):
+            raise SpeechFailed(_REASONS[failed.fault], status=failed.status) from None
+        if not is_ogg_opus(sound):
             raise SpeechFailed(translatable("what it sent isn't Opus with sound in it"))
-        return answer.body
+        return sound
 
 
 def build_synthesizer(settings: Settings) -> SpeechSynthesizer | None:
     """The service that the settings name; None if they name none."""
     if settings.speech_url is None:
         return None
-    api_key = settings.speech_api_key
-    return SpeechSynthesizer(
-        settings.speech_url,
-        settings.speech_model,
-        settings.speech_voice,
-        api_key.get_secret_value() if api_key else None,
-    )
+    api_key = reveal(settings.speech_api_key)
+    return SpeechSynthesizer(settings.speech_url, settings.speech_model, settings.speech_voice, api_key)
 
 
 def is_ogg_opus(sound: bytes) -> bool:

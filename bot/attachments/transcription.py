@@ -6,9 +6,9 @@ Knows nothing of where the sound came from. Translates all errors of the endpoin
 import json
 import logging
 
-from bot.attachments.sound_service import ServiceFault, SoundService, SoundServiceFailed
+from bot.attachments.sound_service import SoundService, SoundServiceFailed
 from bot.errors import AttachmentUnusable
-from bot.settings import Settings
+from bot.settings import Settings, reveal
 from bot.translations.translator import translatable
 
 AWAY = translatable("the service that writes sound down does not answer; please try later or write it")
@@ -18,7 +18,6 @@ REFUSED = translatable("the service that writes sound down did not take it")
 
 _TRANSCRIPT_SECONDS = 120.0
 _MAX_ANSWER_BYTES = 4 << 20  # of hours of speech, with times
-_REASONS: dict[ServiceFault, str] = {"slow": SLOW, "away": AWAY, "too long": AWAY}
 
 _log = logging.getLogger(__name__)
 
@@ -49,14 +48,13 @@ class Transcriber:
                 "/audio/transcriptions", _MAX_ANSWER_BYTES, data=form, files=files
             )
         except SoundServiceFailed as failed:
-            if failed.fault != "slow":
-                _log.warning("no transcript: %s", failed.detail, extra={"action": "sound.away"})
-            raise AttachmentUnusable(_REASONS[failed.fault]) from None
-        if not answer.is_success:
-            _log.warning("no transcript: HTTP %d", answer.status, extra={"action": "sound.refused"})
-            is_client_error = 400 <= answer.status < 500
-            raise AttachmentUnusable(REFUSED if is_client_error else AWAY)
-        text = _parse_text(answer.body)
+            if failed.fault == "slow":
+                raise AttachmentUnusable(SLOW) from None
+            action = "sound.refused" if failed.status else "sound.away"
+            _log.warning("no transcript: %s", failed.detail, extra={"action": action})
+            is_client_error = 400 <= failed.status < 500
+            raise AttachmentUnusable(REFUSED if is_client_error else AWAY) from None
+        text = _parse_text(answer)
         if text is None:
             _log.warning("no transcript: not the protocol", extra={"action": "sound.unreadable"})
             raise AttachmentUnusable(AWAY)
@@ -69,12 +67,8 @@ def build_transcriber(settings: Settings) -> Transcriber | None:
     """The service that the settings name; None if they name none."""
     if settings.transcribe_url is None:
         return None
-    api_key = settings.transcribe_api_key
-    return Transcriber(
-        settings.transcribe_url,
-        settings.transcribe_model,
-        api_key.get_secret_value() if api_key else None,
-    )
+    api_key = reveal(settings.transcribe_api_key)
+    return Transcriber(settings.transcribe_url, settings.transcribe_model, api_key)
 
 
 def _parse_text(body: bytes) -> str | None:
