@@ -19,10 +19,9 @@ from bot.chat.shared_locations import (
     find_zone_answer,
     follow_location,
 )
-from bot.db.conversations import attachments, chat_settings, conversations, stored_files
+from bot.db.conversations import attachments, conversations, stored_files
 from bot.db.engine import Database
 from bot.db.people import speakers
-from bot.db.queues import outbox
 from bot.domain import InboxItem, Lane
 from bot.jobs.user_jobs import JobOwner
 from bot.telegram.incoming.attachment_loader import AttachmentLoader, refuse_files
@@ -110,10 +109,10 @@ class MessageTurns:
     ) -> list[IncomingMessage] | None:
         """The messages, without sound that may not leave the network; None: the chat has not said."""
         outside_speech = self._deps.turns.outside_speech
-        if not outside_speech.transcriber_host or not any(map(_has_sound, messages)):
+        if not any(map(_has_sound, messages)):
             return [*messages]
         async with self._database.read_transaction() as tx:
-            is_allowed = await chat_settings.load_speech_consent(tx, lane.chat, outside_speech.hosts)
+            is_allowed = await outside_speech.find_consent(tx, lane.chat, outside_speech.transcriber_host)
         if is_allowed is None:
             return None
         return [*messages] if is_allowed else [_keep_sound(message) for message in messages]
@@ -248,11 +247,9 @@ def find_own_words(message: Mapping[str, Any]) -> str:
 
 async def _ask_about_sound(context: ActionContext) -> ActionResult:
     """Ask the chat whether its sound may leave the network; the messages wait for the answer."""
-    outside_speech = context.deps.turns.outside_speech
-    await chat_settings.mark_speech_asked(context.tx, context.lane.chat, outside_speech.hosts)
-    question = outside_speech.build_question(context.translate, item=context.item.id)
-    # Not as the answer of its item: that place belongs to the turn, once the chat has agreed.
-    await outbox.add(context.tx, item=None, lane=context.lane, parts=(question,), now=context.now)
+    await context.deps.turns.outside_speech.ask(
+        context.tx, context.lane, context.translate, item=context.item.id, now=context.now
+    )
     return ActionResult()
 
 

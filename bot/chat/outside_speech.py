@@ -1,8 +1,14 @@
-"""The services outside the own network that hear and speak, and what a chat is asked first. Pure."""
+"""The services outside the own network that hear and speak, and what a chat is asked first.
+
+Methods work inside the caller's transaction `tx`.
+"""
 
 from dataclasses import dataclass
 
-from bot.domain import Button, Part
+from bot.db.conversations import chat_settings
+from bot.db.queues import outbox
+from bot.db.transaction import Transaction
+from bot.domain import Button, Lane, Part
 from bot.translations.translator import Translator, translatable
 from bot.turns import hash_host
 
@@ -23,6 +29,20 @@ class OutsideSpeech:
     def hosts(self) -> str:
         """Both hosts, by a comma: a chat agrees to them together. "": nobody has to be asked."""
         return ",".join(sorted({self.transcriber_host, self.speech_host} - {""}))
+
+    async def find_consent(self, tx: Transaction, chat: int, host: str) -> bool | None:
+        """Whether something of a chat may go to one of the services; None: the chat has not said."""
+        return await chat_settings.load_speech_consent(tx, chat, self.hosts) if host else True
+
+    async def ask(
+        self, tx: Transaction, lane: Lane, translate: Translator, *, item: int = 0, now: float
+    ) -> None:
+        """Ask the chat: for each message that waits, and once where none does."""
+        is_new = await chat_settings.mark_consent_asked(tx, lane.chat, self.hosts, "speech_consent")
+        if is_new or item:
+            # Not as the answer of its item: that place belongs to the turn, once the chat has agreed.
+            parts = (self.build_question(translate, item=item),)
+            await outbox.add(tx, item=None, lane=lane, parts=parts, now=now)
 
     def build_question(self, translate: Translator, *, item: int = 0) -> Part:
         """What a chat is asked; `item`: the inbox item of the message that waits for it, 0: none does."""

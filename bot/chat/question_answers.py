@@ -1,73 +1,66 @@
 """Takes what people write as the answer to what the model has asked them."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bot.chat.message_turns import find_own_words
 from bot.db.engine import Database
 from bot.db.queues import inbox
-from bot.db.tools import approvals
+from bot.db.tools import approvals as approval_rows
 from bot.db.transaction import Transaction
 from bot.domain import Lane
 from bot.telegram.incoming.group_address import find_reply_target
 from bot.telegram.incoming.prompt_text import extract_text
 from bot.telegram.incoming.update import ParsedUpdate
 from bot.turns import Approvals
+from tools.builtin.ask import ask
 
 
-class QuestionAnswers:
-    """Gives answers in words to the turns that wait for them."""
+async def take_answer(
+    database: Database, approvals: Approvals, updates: Sequence[ParsedUpdate], lane: Lane, *, now: float
+) -> bool:
+    """Take messages as the answer to the question that is open here; False: they are a request.
 
-    def __init__(
-        self, database: Database, approvals: Approvals, *, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._database = database
-        self._approvals = approvals
-        self._clock = clock
-
-    async def take(self, updates: Sequence[ParsedUpdate], lane: Lane) -> bool:
-        """Take messages as the answer to the question that is open here; False: they are a request.
-
-        Those that are more than words end the wait, and are answered after it.
-        """
-        if not self._approvals.may_have_open or updates[0].item.has_turn:
+    Those that are more than words end the wait, and are answered after it.
+    """
+    if not approvals.may_have_open or updates[0].item.has_turn:
+        return False
+    async with database.read_transaction() as tx:
+        question = await _find_question(tx, updates[0], lane, now)
+    if question is None:
+        return False
+    ids = [update.item.id for update in updates]
+    texts = [find_plain_words(update.item.body["message"]) for update in updates]
+    async with database.transaction() as tx:
+        await approval_rows.find(tx, question, to_answer=True)  # a tap at the same time waits
+        if await _find_question(tx, updates[0], lane, now) != question:
             return False
-        async with self._database.read_transaction() as tx:
-            question = await self._find_question(tx, updates[0], lane)
-        if question is None:
-            return False
-        now = self._clock()
-        ids = [update.item.id for update in updates]
-        texts = [find_plain_words(update.item.body["message"]) for update in updates]
-        async with self._database.transaction() as tx:
-            await approvals.find_to_answer(tx, question)  # a tap at the same time waits
-            if await self._find_question(tx, updates[0], lane) != question:
-                return False
-            answerer = (updates[0].person or 0, updates[0].name)
-            reply = "\n".join(texts) if all(texts) else None
-            await self._approvals.answer(tx, question, "given", answerer, reply, now=now)
-            if reply is None:
-                await inbox.release(tx, ids)
-            else:
-                await inbox.mark_done(tx, ids, now=now)
-        return True
+        answerer = (updates[0].person or 0, updates[0].name)
+        reply = "\n".join(texts) if all(texts) else None
+        await approvals.answer(tx, question, "given", answerer, reply, now=now)
+        if reply is None:
+            await inbox.release(tx, ids)
+        else:
+            await inbox.mark_done(tx, ids, now=now)
+    return True
 
-    async def _find_question(self, tx: Transaction, update: ParsedUpdate, lane: Lane) -> int | None:
-        """The question that a message answers: in a group only a reply to it does, and no other reply."""
-        message: dict[str, Any] = update.item.body["message"]
-        if update.item.shape != "text" or update.person is None or extract_text(message).startswith("/"):
-            return None
-        received_at = update.item.received_at
-        asked = await self._approvals.find_asked(tx, lane, update.person, received_at=received_at)
-        if asked is None:
-            return None
-        question, question_message = asked
-        target = find_reply_target(message)
-        is_any_answer = not (target or lane.is_group or "external_reply" in message)
-        if is_any_answer or target.get("message_id", 0) == question_message:
-            return question
+
+async def _find_question(tx: Transaction, update: ParsedUpdate, lane: Lane, now: float) -> int | None:
+    """The question that a message answers: in a group only a reply to it does, and no other reply."""
+    message: dict[str, Any] = update.item.body["message"]
+    if update.item.shape != "text" or update.person is None or extract_text(message).startswith("/"):
         return None
+    asked = await approval_rows.find_asked(
+        tx, lane, update.person, ask.name, received_at=update.item.received_at, now=now
+    )
+    if asked is None:
+        return None
+    question, question_message = asked
+    target = find_reply_target(message)
+    is_any_answer = not (target or lane.is_group or "external_reply" in message)
+    if is_any_answer or target.get("message_id", 0) == question_message:
+        return question
+    return None
 
 
 def find_plain_words(message: dict[str, Any]) -> str:

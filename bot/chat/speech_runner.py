@@ -5,7 +5,6 @@ The text is sent by then, and waits for nothing here. Whatever the service does,
 
 import logging
 import time
-from collections.abc import Callable
 from functools import partial
 
 from bot.attachments.speech import SpeechSynthesizer
@@ -13,13 +12,12 @@ from bot.chat.outside_speech import OutsideSpeech
 from bot.db.conversations import chat_settings
 from bot.db.engine import Database
 from bot.db.people import people
-from bot.db.queues import inbox, outbox, outbox_files
+from bot.db.queues import inbox, outbox_files
 from bot.db.queues.item_bodies import SpeechOrder
 from bot.db.retry import retry_until_available
-from bot.db.transaction import Transaction
 from bot.db.usage import speeches
 from bot.db.usage.speeches import Speech
-from bot.domain import InboxItem, NotifyAdmins, OutgoingFile, Part
+from bot.domain import InboxItem, Lane, NotifyAdmins, OutgoingFile, Part
 from bot.errors import SpeechFailed
 from bot.telegram.formatting.speech_text import build_speech_text
 from bot.telegram.incoming.file_places import FilePlaces
@@ -45,14 +43,11 @@ class SpeechRunner:
         synthesizer: SpeechSynthesizer | None,
         notify_admins: NotifyAdmins,
         outside_speech: OutsideSpeech,
-        *,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
         self._synthesizer = synthesizer
         self._notify_admins = notify_admins
         self._outside_speech = outside_speech
-        self._clock = clock
         self._places = FilePlaces()
         self._is_failing = False
 
@@ -60,7 +55,7 @@ class SpeechRunner:
         [item] = items
         order = SpeechOrder.parse(item.body)
         async with self._places.take(order.person):
-            began_at = self._clock()
+            began_at = time.time()
             text = ""
             if began_at < item.received_at + LATE_SECONDS:
                 text = await self._load_text(order)
@@ -70,7 +65,7 @@ class SpeechRunner:
                 chars=len(text),
                 wanted_at=item.received_at,
                 began_at=began_at,
-                ended_at=self._clock(),
+                ended_at=time.time(),
                 outcome="failed" if text and sound is None else "ok",
             )
             await retry_until_available(partial(self._store, item, order, speech, sound))
@@ -80,26 +75,16 @@ class SpeechRunner:
             if await chat_settings.load_voice_mode(tx, order.lane.chat) in {"off", "refused"}:
                 return ""
             answer = await speeches.load_answer(tx, order.turn)
-            is_allowed = await self._load_consent(tx, order)
+            host = self._outside_speech.speech_host
+            is_allowed = await self._outside_speech.find_consent(tx, order.lane.chat, host)
         if is_allowed is None:
-            await retry_until_available(partial(self._ask_chat, order))
-        if not is_allowed:
-            return ""
-        return await run_in_thread(build_speech_text, answer)
+            await retry_until_available(partial(self._ask_chat, order.lane))
+        return await run_in_thread(build_speech_text, answer) if is_allowed else ""
 
-    async def _load_consent(self, tx: Transaction, order: SpeechOrder) -> bool | None:
-        """Whether the text may go to the service; None: the chat has not said."""
-        if not self._outside_speech.speech_host:
-            return True
-        return await chat_settings.load_speech_consent(tx, order.lane.chat, self._outside_speech.hosts)
-
-    async def _ask_chat(self, order: SpeechOrder) -> None:
-        """Ask the chat, once."""
+    async def _ask_chat(self, lane: Lane) -> None:
         async with self._database.transaction() as tx:
-            if await chat_settings.mark_speech_asked(tx, order.lane.chat, self._outside_speech.hosts):
-                translate = await people.find_translator(tx, order.lane.chat)
-                parts = (self._outside_speech.build_question(translate),)
-                await outbox.add(tx, item=None, lane=order.lane, parts=parts, now=self._clock())
+            translate = await people.find_translator(tx, lane.chat)
+            await self._outside_speech.ask(tx, lane, translate, now=time.time())
 
     async def _synthesize(self, text: str) -> bytes | None:
         """The sound; None if there is nothing to say, or the service failed, of which admins hear once."""
@@ -124,7 +109,7 @@ class SpeechRunner:
 
     async def _store(self, item: InboxItem, order: SpeechOrder, speech: Speech, sound: bytes | None) -> None:
         """Store the voice message, unless its answer is gone by now, and that the item is done."""
-        now = self._clock()
+        now = time.time()
         async with self._database.file_transaction(len(sound or b"")) as tx:
             if sound is not None and await speeches.load_answer(tx, order.turn):
                 file = OutgoingFile("voice.ogg", "voice", len(sound), data=sound)

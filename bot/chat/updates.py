@@ -35,7 +35,7 @@ from bot.chat.commands.registry import Command, find_command
 from bot.chat.early_group_messages import EarlyGroupMessages, depends_on_membership
 from bot.chat.job_answers import JobAnswers
 from bot.chat.message_turns import MessageTurns
-from bot.chat.question_answers import QuestionAnswers
+from bot.chat.question_answers import take_answer
 from bot.chat.refusals import RefusalReplies, group_by_lane
 from bot.chat.update_parser import UpdateParser
 from bot.db.engine import Database
@@ -73,7 +73,6 @@ class UpdateRunner:
         self._deps = deps
         self._actions = ActionRunner(database, deps, clock=clock)
         self._message_turns = MessageTurns(database, deps, attachment_loader, self._actions, clock=clock)
-        self._question_answers = QuestionAnswers(database, deps.turns.approvals, clock=clock)
         self._job_answers = JobAnswers(database, deps.user_jobs, self._actions, clock=clock)
         self._refusals = RefusalReplies(max_waiting)
         self._parser = UpdateParser(database, deps.notices, clock=clock)
@@ -118,7 +117,9 @@ class UpdateRunner:
         if await self._handle_without_lane(first, role if may_ask else None):
             return
         if may_ask and first.lane is not None and await self._is_turn(first, first.lane):
-            is_answer = await self._question_answers.take(updates, first.lane)
+            approvals = self._deps.turns.approvals
+            now = self._clock()
+            is_answer = await take_answer(self._database, approvals, updates, first.lane, now=now)
             if not is_answer and not await self._job_answers.take(updates, first.lane, role):
                 await self._run_turn(updates, first.lane, role)
             self._on_answered([update.item for update in updates])

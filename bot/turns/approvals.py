@@ -124,10 +124,6 @@ class Approvals:
             return False
         return tool.rule.who == "asker" or self._is_other_admin(giver, requester.person)
 
-    async def load_questions(self, tx: Transaction, turn: int) -> dict[tuple[int, str], ApprovalQuestion]:
-        """What was asked in a turn, by step and call id."""
-        return await approval_rows.load_of_turn(tx, turn)
-
     async def request(
         self,
         tx: Transaction,
@@ -151,14 +147,6 @@ class Approvals:
         self._has_open_questions = True
         self._question_added.set()
 
-    async def find_asked(
-        self, tx: Transaction, lane: Lane, person: int, *, received_at: float
-    ) -> tuple[int, int | None] | None:
-        """Find what the model itself has asked a person in a lane, as `approval_rows.find_asked` does."""
-        return await approval_rows.find_asked(
-            tx, lane, person, ask.name, received_at=received_at, now=self._clock()
-        )
-
     @property
     def may_have_open(self) -> bool:
         """Whether a question may be open; costs nothing, since every message makes sure."""
@@ -178,7 +166,7 @@ class Approvals:
 
         `reply`: what they say to a question of the model's own.
         """
-        question = await approval_rows.find_to_answer(tx, question_id)
+        question = await approval_rows.find(tx, question_id, to_answer=True)
         person, _ = answered_by
         translate = await people.find_translator(tx, person)
         if question is None or (answer == "here" and question.binding is None):

@@ -13,6 +13,7 @@ from bot.agent.events import CallModel, RunTools, TurnLimits, TurnResult
 from bot.db.conversations.calls import RepeatReason
 from bot.db.engine import Database
 from bot.db.queues import inbox, outbox_files
+from bot.db.tools import approvals
 from bot.db.transaction import Transaction
 from bot.domain import Channel, ChannelFactory
 from bot.turns import turn_plan
@@ -184,7 +185,7 @@ class TurnOpener:
         request = turn.request
         questions = {}
         if turn.is_resumed:
-            questions = await policy_dependencies.approvals.load_questions(tx, turn.id)
+            questions = await approvals.load_of_turn(tx, turn.id)
         words = prompt.strip_data("\n".join(request.texts))
         requester = Requester(
             turn.id,

@@ -89,7 +89,7 @@ async def test_the_later_of_two_answers_resumes_the_turn(database: Database, oth
 
     def answer(question: int) -> Operation[list[int]]:
         async def store(tx: Transaction) -> list[int]:
-            assert await approvals.find_to_answer(tx, question) is not None
+            assert await approvals.find(tx, question, to_answer=True) is not None
             assert await approvals.store_answer(tx, question, "once", 7, now=2.0)
             return await approvals.list_answered_turns(tx, [turn])
 
@@ -102,7 +102,7 @@ async def test_a_question_is_answered_once(database: Database, other_database: D
     question = await ask(database, await insert_turn(database), "a")
 
     async def answer(tx: Transaction) -> str | None:
-        found = await approvals.find_to_answer(tx, question)
+        found = await approvals.find(tx, question, to_answer=True)
         assert found is not None
         await approvals.store_answer(tx, question, "denied", 7, now=2.0)
         return found.answer

@@ -7,9 +7,9 @@ the host and a list of content kinds, "no", or "asked". For sound there is one o
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import Select, bindparam, func, select
 
 from bot.db.portable_sql import upsert
 from bot.db.tables import lanes
@@ -19,6 +19,7 @@ from bot.domain import Lane
 ContentKind = Literal["text", "notes", "files", "images"]
 CONTENT_KINDS: Final[tuple[ContentKind, ...]] = get_args(ContentKind)
 ThinkMode = Literal["auto", "on", "off"]
+ConsentColumn = Literal["consent", "speech_consent"]
 VoiceMode = Literal["auto", "on", "off", "refused"]
 """Which answers are spoken; refused: Telegram takes no voice message there."""
 
@@ -27,11 +28,12 @@ THINK_MODES: Final[tuple[ThinkMode, ...]] = get_args(ThinkMode)
 _ASKED = "asked"
 _NO = "no"
 _SPEECH = "speech"
-_CONSENT_COLUMNS = (lanes.c.consent, lanes.c.speech_consent)
 
 # Built once: building a statement costs more than running it.
-_SELECT_CONSENT = select(lanes.c.consent).where(lanes.c.lane == bindparam("key"))
-_SELECT_THINK = select(lanes.c.think).where(lanes.c.lane == bindparam("key"))
+_SELECT_CONSENT, _SELECT_SPEECH_CONSENT, _SELECT_THINK, _SELECT_VOICE = (
+    select(column).where(lanes.c.lane == bindparam("key"))
+    for column in (lanes.c.consent, lanes.c.speech_consent, lanes.c.think, lanes.c.voice)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +51,33 @@ class Consent:
 
 async def load_consent(tx: Transaction, chat: int, host: str) -> Consent:
     """A chat's answer about this host; an answer about another host does not count."""
-    stored = (await tx.execute(_SELECT_CONSENT, {"key": Lane(chat).key})).scalar_one_or_none() or ""
-    stored_host, _, answer = stored.partition(" ")
-    if stored_host != host:
-        return Consent()
-    if answer == _ASKED:
-        return Consent(was_asked=True)
-    allowed = answer.split()
+    answer = await _load_answer(tx, _SELECT_CONSENT, chat, host)
+    if answer in {None, _ASKED}:
+        return Consent(was_asked=answer is not None)
+    allowed = (answer or "").split()
     return Consent(was_asked=True, kinds=frozenset(kind for kind in CONTENT_KINDS if kind in allowed))
 
 
-async def mark_consent_asked(tx: Transaction, chat: int, host: str) -> bool:
+async def load_speech_consent(tx: Transaction, chat: int, hosts: str) -> bool | None:
+    """Whether a chat's sound, and answers to speak, may go to these hosts; None: it has not said."""
+    answer = await _load_answer(tx, _SELECT_SPEECH_CONSENT, chat, hosts)
+    return None if answer in {None, _ASKED} else answer == _SPEECH
+
+
+async def _load_answer(tx: Transaction, query: Select[Any], chat: int, host: str) -> str | None:
+    stored_host, _, answer = ((await _find_value(tx, query, Lane(chat))) or "").partition(" ")
+    return answer if stored_host == host else None
+
+
+async def mark_consent_asked(
+    tx: Transaction, chat: int, host: str, column: ConsentColumn = "consent"
+) -> bool:
     """Store that the chat is asked about this host; False if it was asked before."""
-    if (await load_consent(tx, chat, host)).was_asked:
-        return False
-    await _upsert_consent(tx, chat, f"{host} {_ASKED}")
-    return True
+    row = {"lane": Lane(chat).key, column: f"{host} {_ASKED}"}
+    has_other = ~func.coalesce(lanes.c[column], "").startswith(f"{host} ", autoescape=True)
+    insertion = upsert(lanes).values(row)
+    asked = insertion.on_conflict_do_update(index_elements=["lane"], set_=row, where=has_other)
+    return (await tx.execute(asked.returning(lanes.c.lane))).one_or_none() is not None
 
 
 async def store_consent(tx: Transaction, chat: int, host: str, kinds: Iterable[ContentKind]) -> None:
@@ -73,29 +86,12 @@ async def store_consent(tx: Transaction, chat: int, host: str, kinds: Iterable[C
     if allowed:
         allowed.add("text")
     answer = " ".join(kind for kind in CONTENT_KINDS if kind in allowed)
-    await _upsert_consent(tx, chat, f"{host} {answer or _NO}")
-
-
-async def load_speech_consent(tx: Transaction, chat: int, hosts: str) -> bool | None:
-    """Whether a chat's sound, and answers to speak, may go to these hosts; None: it has not said."""
-    query = select(lanes.c.speech_consent).where(lanes.c.lane == Lane(chat).key)
-    stored_hosts, _, answer = ((await tx.execute(query)).scalar_one_or_none() or "").partition(" ")
-    return None if stored_hosts != hosts or answer == _ASKED else answer == _SPEECH
-
-
-async def mark_speech_asked(tx: Transaction, chat: int, hosts: str) -> bool:
-    """Store that the chat is asked about these hosts; False if it was asked before."""
-    row = {"lane": Lane(chat).key, "speech_consent": f"{hosts} {_ASKED}"}
-    has_other = ~func.coalesce(lanes.c.speech_consent, "").startswith(f"{hosts} ", autoescape=True)
-    insertion = upsert(lanes).values(row)
-    asked = insertion.on_conflict_do_update(index_elements=["lane"], set_=row, where=has_other)
-    return (await tx.execute(asked.returning(lanes.c.lane))).one_or_none() is not None
+    await _store_value(tx, Lane(chat), "consent", f"{host} {answer or _NO}")
 
 
 async def store_speech_consent(tx: Transaction, chat: int, hosts: str, *, allowed: bool) -> None:
     """Store the chat's answer about these hosts."""
-    row = {"lane": Lane(chat).key, "speech_consent": f"{hosts} {_SPEECH if allowed else _NO}"}
-    await tx.execute(upsert(lanes).values(row).on_conflict_do_update(index_elements=["lane"], set_=row))
+    await _store_value(tx, Lane(chat), "speech_consent", f"{hosts} {_SPEECH if allowed else _NO}")
 
 
 Consents = Mapping[str, Mapping[str, str]]
@@ -104,11 +100,11 @@ Consents = Mapping[str, Mapping[str, str]]
 
 async def load_consents(tx: Transaction) -> Consents:
     """The answers of all chats."""
-    query = select(lanes.c.lane, *_CONSENT_COLUMNS)
+    query = select(lanes.c.lane, lanes.c.consent, lanes.c.speech_consent)
     rows = (await tx.execute(query)).mappings().all()
     return {
-        column.name: {row["lane"]: row[column.name] for row in rows if row[column.name]}
-        for column in _CONSENT_COLUMNS
+        column: {row["lane"]: row[column] for row in rows if row[column]}
+        for column in get_args(ConsentColumn)
     }
 
 
@@ -143,28 +139,29 @@ def _find_stricter(answer: str, newer: str) -> str | None:
 
 async def load_think_mode(tx: Transaction, lane: Lane) -> ThinkMode | None:
     """Whether the lane's turns think; None: as the gateway's settings say."""
-    mode: ThinkMode | None = (await tx.execute(_SELECT_THINK, {"key": lane.key})).scalar_one_or_none()
+    mode: ThinkMode | None = await _find_value(tx, _SELECT_THINK, lane)
     return mode
 
 
 async def set_think_mode(tx: Transaction, lane: Lane, mode: ThinkMode) -> None:
     """Set how the lane's turns think from the next one on; does not begin a conversation."""
-    row = {"lane": lane.key, "think": mode}
-    await tx.execute(upsert(lanes).values(row).on_conflict_do_update(index_elements=["lane"], set_=row))
+    await _store_value(tx, lane, "think", mode)
 
 
 async def load_voice_mode(tx: Transaction, chat: int) -> VoiceMode:
     """Which answers are spoken in a chat, whatever the topic."""
-    query = select(lanes.c.voice).where(lanes.c.lane == Lane(chat).key)
-    return (await tx.execute(query)).scalar_one_or_none() or "auto"
+    return await _find_value(tx, _SELECT_VOICE, Lane(chat)) or "auto"
 
 
 async def set_voice_mode(tx: Transaction, chat: int, mode: VoiceMode) -> None:
     """Set which answers of a chat are spoken from now on."""
-    row = {"lane": Lane(chat).key, "voice": None if mode == "auto" else mode}
-    await tx.execute(upsert(lanes).values(row).on_conflict_do_update(index_elements=["lane"], set_=row))
+    await _store_value(tx, Lane(chat), "voice", None if mode == "auto" else mode)
 
 
-async def _upsert_consent(tx: Transaction, chat: int, value: str) -> None:
-    row = {"lane": Lane(chat).key, "consent": value}
+async def _find_value(tx: Transaction, query: Select[Any], lane: Lane) -> Any:
+    return (await tx.execute(query, {"key": lane.key})).scalar_one_or_none()
+
+
+async def _store_value(tx: Transaction, lane: Lane, column: str, value: str | None) -> None:
+    row = {"lane": lane.key, column: value}
     await tx.execute(upsert(lanes).values(row).on_conflict_do_update(index_elements=["lane"], set_=row))

@@ -106,11 +106,9 @@ async def stop_turn(tx: Transaction, lane: Lane, item: int) -> bool | None:
     return bool(state == "running")
 
 
-async def drop_waiting(
-    tx: Transaction, lane: Lane, *, before: int, now: float, sender: int | None = None
-) -> int:
+async def drop_waiting(tx: Transaction, lane: Lane, *, before: int, now: float) -> int:
     """Drop the lane's waiting messages that came before item `before`; returns how many."""
-    return await _drop(tx, and_(_came_before(lane, before), _is_from(sender)), now=now)
+    return await _drop(tx, _came_before(lane, before), now=now)
 
 
 def _came_before(lane: Lane, item: int) -> ColumnElement[bool]:

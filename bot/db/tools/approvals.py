@@ -123,17 +123,11 @@ async def list_messages(tx: Transaction, question: int) -> list[tuple[int, Lane]
     return [(row.id, Lane.parse(row.lane)) for row in await tx.execute(query)]
 
 
-async def find(tx: Transaction, question: int) -> ApprovalQuestion | None:
-    """This question, if there is one."""
-    row = (await tx.execute(select(approvals).where(approvals.c.id == question))).one_or_none()
-    if row:
-        return _to_question(row)
-    return None
-
-
-async def find_to_answer(tx: Transaction, question: int) -> ApprovalQuestion | None:
-    """Find a question that is answered now; another answer to it waits until this transaction ends."""
-    query = select(approvals).where(approvals.c.id == question).with_for_update()
+async def find(tx: Transaction, question: int, *, to_answer: bool = False) -> ApprovalQuestion | None:
+    """This question, if there is one; `to_answer`: another answer to it waits for this transaction's end."""
+    query = select(approvals).where(approvals.c.id == question)
+    if to_answer:
+        query = query.with_for_update()
     row = (await tx.execute(query)).one_or_none()
     if row:
         return _to_question(row)

@@ -4,7 +4,7 @@ Functions work inside the caller's transaction `tx`.
 """
 
 from dataclasses import asdict, dataclass, fields
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from sqlalchemy import func, select
 
@@ -30,13 +30,12 @@ class Speech:
     outcome: Literal["ok", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
-class SpeechSums:
+class SpeechSums(NamedTuple):
     """Answers that were read out, how many could not be, and the seconds of both at the service."""
 
-    spoken: int = 0
-    failed: int = 0
-    seconds: float = 0.0
+    spoken: int
+    failed: int
+    seconds: float
 
 
 async def find(tx: Transaction, turn: int) -> Speech | None:
@@ -48,17 +47,13 @@ async def find(tx: Transaction, turn: int) -> Speech | None:
 
 async def sum_speeches(tx: Transaction, scope: Scope) -> SpeechSums:
     """The sums over the turns of a scope."""
-    seconds = func.sum(speeches.c.ended_at - speeches.c.began_at)
-    query = (
-        select(speeches.c.outcome, func.count(), seconds)
-        .join(turns, turns.c.id == speeches.c.turn)
-        .where(*build_turn_filter(scope))
-        .group_by(speeches.c.outcome)
+    columns = (
+        func.count().filter(speeches.c.outcome == "ok"),
+        func.count().filter(speeches.c.outcome == "failed"),
+        func.coalesce(func.sum(speeches.c.ended_at - speeches.c.began_at), 0.0),
     )
-    rows = {row[0]: row for row in await tx.execute(query)}
-    counts = {outcome: int(row[1]) for outcome, row in rows.items()}
-    total = sum(float(row[2]) for row in rows.values())
-    return SpeechSums(counts.get("ok", 0), counts.get("failed", 0), total)
+    query = select(*columns).join(turns, turns.c.id == speeches.c.turn).where(*build_turn_filter(scope))
+    return SpeechSums(*(await tx.execute(query)).one())
 
 
 async def load_answer(tx: Transaction, turn: int) -> str:
