@@ -40,7 +40,7 @@ def find_image_tokens(prompt_tokens: int | None) -> int | None:
 def shrink_image(body: bytes, max_area: int = DEFAULT_AREA) -> dict[str, Any]:
     """The first frame as `media_type` and `data` (base64): upright, of `max_area` points, without metadata.
 
-    Or what is wrong with it: `refused` is `unknown`, or `large` with `points`.
+    Or what is wrong with it: `refused` is `no picture`, or `large` with `points`.
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
@@ -48,7 +48,7 @@ def shrink_image(body: bytes, max_area: int = DEFAULT_AREA) -> dict[str, Any]:
     try:
         image = _open_image(body)
     except UnidentifiedImageError:
-        return {"refused": "unknown"}
+        return {"refused": "no picture"}
     points = image.width * image.height
     max_points = _MAX_JPEG_PIXELS if image.format == "JPEG" else _MAX_PIXELS
     if points > max_points:

@@ -48,6 +48,14 @@ OLD_OFFICE = translatable("it is in a format from before 2007; saved as docx, xl
 OTHER_KIND = translatable(
     "files of this kind cannot be read here; pictures, PDFs, docx, xlsx, pptx, web pages and text files work"
 )
+_REFUSALS = {
+    "no picture": NOT_AN_IMAGE,
+    "large": TOO_LARGE,
+    "locked": LOCKED,
+    "heavy": TOO_HEAVY,
+    "empty": NO_TEXT,
+    "unknown": OTHER_KIND,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +95,6 @@ class AttachmentReader:
         image = await self._run_in_sandbox(
             shrink_image, body, self._timeouts.image_seconds, max_area=self._max_area
         )
-        match image.get("refused"):
-            case "unknown":
-                raise AttachmentUnusable(NOT_AN_IMAGE)
-            case "large":
-                raise AttachmentUnusable(TOO_LARGE)
         return _to_attachment(image, name)
 
     async def read_file(
@@ -115,11 +118,6 @@ class AttachmentReader:
 
     async def _read_pdf(self, body: bytes, name: str, max_pictures: int) -> ExtractedDocument:
         document = await self._read_pages(extract_pdf_text, body)
-        match document.get("refused"):
-            case "locked":
-                raise AttachmentUnusable(LOCKED)
-            case "empty":
-                raise AttachmentUnusable(NO_TEXT)
         extracted = ExtractedDocument(
             name,
             "application/pdf",
@@ -156,13 +154,6 @@ class AttachmentReader:
 
     async def _read_office(self, body: bytes, name: str) -> ExtractedDocument:
         document = await self._read_pages(extract_office_text, body)
-        match document.get("refused"):
-            case "unknown":
-                raise AttachmentUnusable(OTHER_KIND)
-            case "heavy":
-                raise AttachmentUnusable(TOO_HEAVY)
-            case "empty":
-                raise AttachmentUnusable(NO_TEXT)
         return ExtractedDocument(
             name,
             "text/plain",
@@ -188,8 +179,6 @@ class AttachmentReader:
         document = await self._run_in_sandbox(
             extract, body, self._timeouts.document_seconds, characters=MAX_CHARACTERS
         )
-        if "refused" in document:
-            raise AttachmentUnusable(OTHER_KIND)
         text = document["text"]
         if not text.strip():
             raise AttachmentUnusable(EMPTY)
@@ -221,6 +210,8 @@ class AttachmentReader:
         except SandboxStopped as error:
             is_damaged = str(error).startswith("it failed") and "MemoryError" not in str(error)
             raise AttachmentUnusable(DAMAGED if is_damaged else TOO_HEAVY) from error
+        if "refused" in result:
+            raise AttachmentUnusable(_REFUSALS[result["refused"]])
         return result
 
 

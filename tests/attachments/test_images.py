@@ -99,7 +99,7 @@ def test_the_first_frame_of_an_animation_is_used():
     "body", [b"", b"no picture", b"\xff\xd8\xff", make_image(9, 9, "BMP"), b"<svg></svg>"]
 )
 def test_a_file_that_is_no_picture_is_refused(body: bytes):
-    assert shrink_image(body) == {"refused": "unknown"}
+    assert shrink_image(body) == {"refused": "no picture"}
 
 
 def test_a_picture_too_large_is_refused_before_it_is_opened():

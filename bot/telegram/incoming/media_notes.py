@@ -1,7 +1,7 @@
 """Names files to their sender, and says which of them were read only in part. Pure."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -27,6 +27,18 @@ _PAGE_RANGES: Mapping[PageNoun, tuple[str, str]] = {
     "slide": (translatable("slide {pages} of {total}"), translatable("slides {pages} of {total}")),
     "sheet": (translatable("sheet {pages} of {total}"), translatable("sheets {pages} of {total}")),
 }
+_READ = (
+    translatable("I read {files} only in part: {part}."),
+    translatable("I read {files} only in part."),
+)
+_SEEN = (
+    translatable("I looked at {files} only in part: {part}."),
+    translatable("I looked at {files} only in part."),
+)
+_TEXTLESS = (
+    translatable("I found no text on {part} of {files}."),
+    translatable("I found pages without text in {files}."),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +55,25 @@ class MediaText:
 
 
 def describe_partial(media_texts: Sequence[MediaText], translate: Translator) -> str:
-    """List what was read only in part, a sentence for each part of equal files."""
-    by_part: dict[str, list[MediaItem]] = {}
-    by_seen_part: dict[str, list[MediaItem]] = {}
-    by_textless_pages: dict[str, list[MediaItem]] = {}
+    """List what was read only in part, a sentence for each part of equal files; one for many parts."""
+    files: dict[tuple[str, str], dict[str, list[MediaItem]]] = {_READ: {}, _SEEN: {}, _TEXTLESS: {}}
     for text in media_texts:
         excerpt = text.excerpt
         if excerpt.extent is not None and not excerpt.is_whole:
-            parts = by_seen_part if text.is_scanned else by_part
-            parts.setdefault(_describe_extent(translate, excerpt.extent), []).append(text.media)
+            part = _describe_extent(translate, excerpt.extent)
+            files[_SEEN if text.is_scanned else _READ].setdefault(part, []).append(text.media)
         if excerpt.textless_pages:
-            pages = _count_pages(translate, excerpt.textless_pages, text.page_noun)
-            by_textless_pages.setdefault(pages, []).append(text.media)
-    return " ".join(
-        (
-            *_list_partial(translate, by_part),
-            *_list_seen(translate, by_seen_part),
-            *_list_textless(translate, by_textless_pages),
-        )
-    )
+            part = _count_pages(translate, excerpt.textless_pages, text.page_noun)
+            files[_TEXTLESS].setdefault(part, []).append(text.media)
+    sentences = []
+    for (sentence, sentence_for_many), by_part in files.items():
+        if len(by_part) > _MAX_PARTS:
+            sentence = sentence_for_many
+            by_part = {"": list(chain.from_iterable(by_part.values()))}
+        for part, items in by_part.items():
+            names = list_media(items, translate, with_names=True, as_code=True)
+            sentences.append(translate(sentence, part=part, files=names))
+    return " ".join(sentences)
 
 
 def describe_frames(videos: Sequence[MediaItem], translate: Translator) -> str:
@@ -82,36 +94,6 @@ def list_media(
         f"{_translate_noun(noun, count, translate)} {name}".rstrip() for (noun, name), count in counts.items()
     ]
     return format_list(translate, names)
-
-
-def _list_partial(translate: Translator, files_by_part: Mapping[str, list[MediaItem]]) -> Iterator[str]:
-    """A sentence for each part; one for all if they are many."""
-    if len(files_by_part) > _MAX_PARTS:
-        yield translate("I read {files} only in part.", files=_list_all(translate, files_by_part))
-        return
-    for part, items in files_by_part.items():
-        files = list_media(items, translate, with_names=True, as_code=True)
-        yield translate("I read {files} only in part: {part}.", part=part, files=files)
-
-
-def _list_seen(translate: Translator, files_by_part: Mapping[str, list[MediaItem]]) -> Iterator[str]:
-    for part, items in files_by_part.items():
-        files = list_media(items, translate, with_names=True, as_code=True)
-        yield translate("I looked at {files} only in part: {part}.", part=part, files=files)
-
-
-def _list_textless(translate: Translator, files_by_pages: Mapping[str, list[MediaItem]]) -> Iterator[str]:
-    if len(files_by_pages) > _MAX_PARTS:
-        yield translate("I found pages without text in {files}.", files=_list_all(translate, files_by_pages))
-        return
-    for pages, items in files_by_pages.items():
-        files = list_media(items, translate, with_names=True, as_code=True)
-        yield translate("I found no text on {pages} of {files}.", pages=pages, files=files)
-
-
-def _list_all(translate: Translator, files_by_part: Mapping[str, list[MediaItem]]) -> str:
-    items = list(chain.from_iterable(files_by_part.values()))
-    return list_media(items, translate, with_names=True, as_code=True)
 
 
 def _describe_extent(translate: Translator, extent: ExcerptExtent) -> str:
