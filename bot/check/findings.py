@@ -21,6 +21,10 @@ class Verdict:
     seen: str
     mend: str | None = None
 
+    def to_finding(self, name: str, meaning: str) -> "Finding":
+        """The row of the report; `meaning` is what it means for the gateway."""
+        return Finding(name, self.status, self.seen, meaning, self.mend)
+
 
 @dataclass(frozen=True, slots=True)
 class CheckRule:

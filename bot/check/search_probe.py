@@ -20,7 +20,7 @@ OFF = "off; SEARCH_URL or SEARCH_KEY lets the model search the web"
 async def probe_search(engine: SearchEngine | None) -> Finding:
     """Search once; without an engine the finding says what to set."""
     verdict = pass_verdict(OFF) if engine is None else await _judge(engine)
-    return Finding(NAME, verdict.status, verdict.seen, MEANING, verdict.mend)
+    return verdict.to_finding(NAME, MEANING)
 
 
 async def _judge(engine: SearchEngine) -> Verdict:

@@ -43,17 +43,17 @@ async def probe_telegram(bot_url: str, *, guest_mode: bool = False) -> tuple[Fin
     """
     answer = await _ask(bot_url)
     if isinstance(answer, Verdict):
-        return (_to_finding(NAME, answer, MEANING),)
+        return (answer.to_finding(NAME, MEANING),)
     sees_all = bool(answer.get("can_read_all_group_messages"))
-    finding = _to_finding(NAME, pass_verdict(SEES_ALL if sees_all else SEES_LITTLE), MEANING)
+    finding = pass_verdict(SEES_ALL if sees_all else SEES_LITTLE).to_finding(NAME, MEANING)
     if not guest_mode:
         return (finding,)
-    return (finding, _to_finding(GUEST_NAME, _judge_guest_mode(answer), GUEST_MEANING))
+    return (finding, _judge_guest_mode(answer).to_finding(GUEST_NAME, GUEST_MEANING))
 
 
 def judge_open_documents() -> Finding:
     """The warning that strangers may read the owner's folder, as soon as an admin opens it."""
-    return _to_finding(DOCUMENTS_NAME, warn_verdict(OPEN_DOCUMENTS, DOCUMENTS_FIX), DOCUMENTS_MEANING)
+    return warn_verdict(OPEN_DOCUMENTS, DOCUMENTS_FIX).to_finding(DOCUMENTS_NAME, DOCUMENTS_MEANING)
 
 
 async def _ask(bot_url: str) -> dict[str, Any] | Verdict:
@@ -78,7 +78,3 @@ def _judge_guest_mode(bot: dict[str, Any]) -> Verdict:
     if bot.get("supports_inline_queries"):
         return warn_verdict(INLINE_IS_ON, INLINE_FIX)
     return pass_verdict("Telegram lets people ask the bot in chats that it is no member of")
-
-
-def _to_finding(name: str, verdict: Verdict, meaning: str) -> Finding:
-    return Finding(name, verdict.status, verdict.seen, meaning, verdict.mend)

@@ -22,10 +22,10 @@ async def probe_voice(
     sound = b""
     if synthesizer is not None:
         verdict, sound = await _judge_speech(synthesizer)
-        findings.append(_build_finding("speech", "voice messages are answered by voice", verdict))
+        findings.append(verdict.to_finding("speech", "voice messages are answered by voice"))
     if transcriber is not None:
         verdict = await _judge_transcription(transcriber, sound)
-        findings.append(_build_finding("transcription", "people send voice messages", verdict))
+        findings.append(verdict.to_finding("transcription", "people send voice messages"))
     return tuple(findings)
 
 
@@ -38,19 +38,14 @@ async def _judge_speech(synthesizer: SpeechSynthesizer) -> tuple[Verdict, bytes]
     return pass_verdict(f"a word in {time.monotonic() - began_at:.1f} s, {len(sound)} bytes of Opus"), sound
 
 
-async def _judge_transcription(transcriber: Transcriber, sound: bytes) -> Verdict:
+async def _judge_transcription(transcriber: Transcriber, word: bytes) -> Verdict:
     began_at = time.monotonic()
     try:
-        text = await transcriber.transcribe(sound or CHIME, "sound.ogg", "audio/ogg")
+        text = await transcriber.transcribe(word or CHIME, "sound.ogg", "audio/ogg")
     except AttachmentUnusable as error:
         if str(error) != SILENT:
             return fail_verdict(str(error), TRANSCRIBE_HINT)
-        if sound:
+        if word:
             return warn_verdict("it heard no word in what was spoken", "try another voice or another model")
-        text = ""
-    heard = text[:_MAX_SHOWN_CHARACTERS] or "no word in three notes"
-    return pass_verdict(f"heard in {time.monotonic() - began_at:.1f} s: {heard}")
-
-
-def _build_finding(name: str, meaning: str, verdict: Verdict) -> Finding:
-    return Finding(name, verdict.status, verdict.seen, meaning, verdict.mend)
+        text = "no word in three notes"
+    return pass_verdict(f"heard in {time.monotonic() - began_at:.1f} s: {text[:_MAX_SHOWN_CHARACTERS]}")

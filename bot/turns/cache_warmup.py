@@ -140,7 +140,8 @@ class CacheWarmup:
             try:
                 for thinking in self._config.lineages:
                     for step, prompt_text in enumerate(WARMUP_PROMPTS, 1):
-                        reply = await self._call_model(thinking, step, prompt_text, retry_reason)
+                        request = self._build_request(thinking, prompt_text)
+                        reply = await self._call_model(request, step, retry_reason)
                         replies.append((thinking, reply))
             except EndpointAway as away:
                 retry_reason = "away"
@@ -161,17 +162,12 @@ class CacheWarmup:
             self._build_request(False, ""), messages=(Message("system", ""), question), tools=()
         )
         with contextlib.suppress(CallFailed):
-            reply = await self._make_call(request, 1, None)
+            reply = await self._call_model(request, 1, None)
             found = find_image_tokens(reply.usage.prompt_tokens)
             if found is not None:
                 on_image_tokens(found)
 
-    async def _call_model(
-        self, thinking: bool, step: int, prompt_text: str, retry_reason: str | None
-    ) -> Reply:
-        return await self._make_call(self._build_request(thinking, prompt_text), step, retry_reason)
-
-    async def _make_call(self, request: ModelRequest, step: int, retry_reason: str | None) -> Reply:
+    async def _call_model(self, request: ModelRequest, step: int, retry_reason: str | None) -> Reply:
         """One tiny call, stored in the ledger; raises CallFailed."""
         call_result = await self._ledger.call_once(
             self._model, request, self._build_row(request, step, retry_reason)
