@@ -122,6 +122,7 @@ def many_tools(
     """Measure how the model reaches one of many tools, or what it is told of real documents."""
     from bot.bench.policies import documents as document_bench
     from bot.bench.policies import tool_search as search_bench
+    from bot.bench.policies.output import format_json
 
     if (documents is None) == (not data):
         raise typer.BadParameter("Give --data or --documents, one of them.")
@@ -130,13 +131,13 @@ def many_tools(
         document_report = document_bench.run_documents(document_bench.DocumentOptions(documents), print_line)
         has_passed = document_report.has_passed
         lines = document_bench.format_lines(document_report)
-        text = document_bench.format_json(document_report)
+        text = format_json(document_report)
     else:
         options = search_bench.ToolSearchOptions(tuple(data or ()), registered)
         report = search_bench.run_tool_search(options, print_line)
         has_passed = report.has_passed
         lines = search_bench.format_lines(report)
-        text = search_bench.format_json(report)
+        text = format_json(report)
     write_output(text if json else lines)
     if check and not has_passed:
         raise typer.Exit(1)
@@ -153,26 +154,23 @@ def recall(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
     """Measure what a search of a chat finds. Shows BM25 beside it."""
-    from bot.bench.policies.recall import format_json, format_lines, run_recall
+    from bot.bench.policies.output import format_json
+    from bot.bench.policies.recall import format_lines, run_recall
 
     report = run_recall(data, functools.partial(typer.echo, err=True))
     write_output(format_json(report) if json else format_lines(report))
 
 
-@bench.command(epilog="Examples: canvasgram bench questions --endpoint http://gpu:8000/v1 · --json")
-def questions(
-    endpoint: EndpointOption = "http://localhost:8000/v1",
-    key: KeyOption = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
-) -> None:
+@bench.command(epilog="Example: canvasgram bench questions --endpoint http://gpu:8000/v1")
+def questions(endpoint: EndpointOption = "http://localhost:8000/v1", key: KeyOption = None) -> None:
     """Measure how often the model asks back. Sends 60 clear requests and 40 others in five languages."""
-    from bot.bench.endpoint import questions_back
+    from bot.bench.endpoint.questions_back import run_questions
     from bot.bench.endpoint.run import EndpointAddress
     from bot.bench.harness.progress import progress_bars
 
     with progress_bars() as step:
-        report = asyncio.run(questions_back.run_questions(EndpointAddress(endpoint, key), step))
-    write_output(questions_back.format_json(report) if json else questions_back.format_lines(report))
+        lines = asyncio.run(run_questions(EndpointAddress(endpoint, key), step))
+    write_output(lines)
 
 
 def _build_work(

@@ -4,8 +4,10 @@ Owns the cases and their scoring; a call counts as right by the tool's own schem
 asked for.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from bot.agent.tool_calls import CheckedCall, check_call, read_json
@@ -29,48 +31,8 @@ class ToolCallCase:
     required_texts: Mapping[str, str]
 
 
-TOOL_CALL_CASES = (
-    ToolCallCase(
-        "What is the weather in Lisbon right now?", "weather", {"place": "Lisbon"}, {"place": "lisbon"}
-    ),
-    ToolCallCase(
-        "Convert 120 EUR to JPY at today's rate.",
-        "convert_currency",
-        {"amount": 120, "source": "EUR", "target": "JPY"},
-        {"amount": "120", "source": "eur", "target": "jpy"},
-    ),
-    ToolCallCase("What time is it in Tokyo right now?", "clock", {"zone": "Asia/Tokyo"}, {"zone": "tokyo"}),
-    ToolCallCase(
-        "Search the web for folding bike reviews.",
-        "search_web",
-        {"query": "folding bike reviews"},
-        {"query": "bike"},
-    ),
-    ToolCallCase(
-        "Work out exactly what 19 % of 84.50 is.",
-        "calculate",
-        {"expression": "19% of 84.50"},
-        {"expression": "84.5"},
-    ),
-    ToolCallCase(
-        "Read https://example.org/menu for me.",
-        "fetch_page",
-        {"url": "https://example.org/menu"},
-        {"url": "https://example.org/menu"},
-    ),
-    ToolCallCase(
-        "Remind me on 2030-05-01 at 09:00 UTC to water the plants.",
-        "remind_me",
-        {"when": "2030-05-01T09:00Z", "text": "Water the plants"},
-        {"when": "2030-05-01", "text": "plants"},
-    ),
-    ToolCallCase(
-        "Open an issue in acme/site: its title is Slow search, its text that results take ten seconds.",
-        "create_issue",
-        {"project": "acme/site", "title": "Slow search", "body": "Results take ten seconds."},
-        {"project": "acme/site", "title": "slow search"},
-    ),
-)
+_CASES_FILE = Path(__file__).with_name("tool_calls.json")
+TOOL_CALL_CASES = tuple(ToolCallCase(**case) for case in json.loads(_CASES_FILE.read_text(encoding="utf-8")))
 
 
 def build_toolbox() -> Toolbox:

@@ -8,7 +8,7 @@ import json
 import resource
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -262,8 +262,3 @@ def format_lines(report: DocumentReport) -> Iterator[Line]:
     yield from report.examples
     for name, text in report.conditions:
         yield f"{name}: {text}"
-
-
-def format_json(report: DocumentReport) -> str:
-    """The same for machines."""
-    return json.dumps({**asdict(report), "conditions": dict(report.conditions)}, indent=1, ensure_ascii=False)

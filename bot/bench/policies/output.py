@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from typing import Any
 
 from bot.bench.policies.thinking import ThinkingReport, ThinkingScore, ThinkingShare
 from bot.bench.policies.thinking_costs import PolicyCost
@@ -59,8 +60,8 @@ def _format_share(share: ThinkingShare) -> tuple[str, str]:
     return _format_percent(share.thinks), str(share.cases)
 
 
-def format_json(report: ThinkingReport) -> str:
-    """The same for machines."""
+def format_json(report: Any) -> str:
+    """The report of this bench or of another one of policies, for machines."""
     return json.dumps({**asdict(report), "conditions": dict(report.conditions)}, indent=1, ensure_ascii=False)
 
 

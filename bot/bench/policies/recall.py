@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from time import thread_time
 from typing import Any
@@ -250,8 +250,3 @@ def format_lines(report: RecallReport) -> Iterator[Line]:
 def _format_shares(score: RecallScore) -> list[str]:
     recalls = (score.found, score.bm25)
     return [f"{share:.3f}" for recall in recalls for share in (recall.at_1, recall.at_5, recall.at_10)]
-
-
-def format_json(report: RecallReport) -> str:
-    """The same for machines."""
-    return json.dumps({**asdict(report), "conditions": dict(report.conditions)}, indent=1, ensure_ascii=False)

@@ -3,11 +3,10 @@
 Builds the report; prints nothing. Scores the choice and the search themselves; no model is called.
 """
 
-import json
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from time import thread_time
 from typing import Any
@@ -311,8 +310,3 @@ def format_lines(report: ToolSearchReport) -> Iterator[Line]:
 
 def _score_shares(score: ToolSearchScore) -> tuple[float, ...]:
     return score.offered, score.first, score.found, score.reached
-
-
-def format_json(report: ToolSearchReport) -> str:
-    """The same for machines."""
-    return json.dumps({**asdict(report), "conditions": dict(report.conditions)}, indent=1, ensure_ascii=False)
