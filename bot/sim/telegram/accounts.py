@@ -122,11 +122,9 @@ class Account:
         """Change an own text; returns the update's id. ValueError for what Telegram lets nobody edit."""
         return self._edit(message, "text", shapes.text_fields(text), thread)
 
-    def edit_caption(
-        self, message: MessageReference, caption: str, *, thread: ChatThread | None = None
-    ) -> int:
+    def edit_caption(self, message: MessageReference, caption: str) -> int:
         """Change the caption of an own photo, file or video; returns the update's id."""
-        return self._edit(message, "caption", shapes.caption_fields(caption), thread)
+        return self._edit(message, "caption", shapes.caption_fields(caption), None)
 
     def edit_metadata(self, message: MessageReference, *, thread: ChatThread | None = None) -> int:
         """Have Telegram tell of an edit that changed no text, as it does; returns the update's id."""
@@ -161,9 +159,9 @@ class Account:
         self._world.edit(chat, there, raw | content)
         return self._world.deliver("edited_message", chat, there.raw, there.raw["edit_date"])
 
-    def delete(self, message: MessageReference, *, thread: ChatThread | None = None) -> None:
+    def delete(self, message: MessageReference) -> None:
         """Delete a message; bots hear nothing of it."""
-        self._world.delete((thread or self.private_thread).chat, self._find_message(message, thread))
+        self._world.delete(self.private_thread.chat, self._find_message(message, None))
 
     def _post(self, content: Json, date: float | None, thread: ChatThread | None) -> PersonMessage:
         place = thread or self.private_thread

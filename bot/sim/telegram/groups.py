@@ -79,37 +79,37 @@ class SimulatedGroup(ChatThread):
         self._world.post(self.chat, ChatMessage(raw, from_bot=False))
         return PersonMessage(self._world.deliver("message", self.chat, raw, raw["date"]), raw)
 
-    def change_title(self, title: str, *, by: Account | None = None) -> PersonMessage:
+    def change_title(self, title: str) -> PersonMessage:
         self.chat.raw = {**self.chat.raw, "title": title}
-        return self.post_service({"new_chat_title": title}, by=by)
+        return self.post_service({"new_chat_title": title})
 
-    def pin(self, message: MessageReference, *, by: Account | None = None) -> PersonMessage:
+    def pin(self, message: MessageReference) -> PersonMessage:
         """Pin a message; the service message carries it whole."""
         message_id = message if isinstance(message, int) else message.message_id
         pinned = self.chat.find_message(message_id)
         if pinned is None:
             raise LookupError(f"no message {message_id} to pin")
-        return self.post_service({"pinned_message": pinned.raw}, by=by)
+        return self.post_service({"pinned_message": pinned.raw})
 
     def find_topic(self, thread_id: int) -> ChatThread:
         """A topic to write in; KeyError if it does not exist."""
         self.chat.topics[thread_id]
         return ChatThread(self.chat, thread_id)
 
-    def close_topic(self, topic: ChatThread, *, by: Account | None = None) -> PersonMessage:
+    def close_topic(self, topic: ChatThread) -> PersonMessage:
         """Close a topic to all but administrators; the group itself stands for its General topic."""
         if not topic.thread_id:
             self.chat.is_general_closed = True
-            return self.post_service({"forum_topic_closed": {}}, by=by)
+            return self.post_service({"forum_topic_closed": {}})
         self.chat.topics[topic.thread_id].is_closed = True
-        return self.post_service({"forum_topic_closed": {}}, by=by, thread_id=topic.thread_id)
+        return self.post_service({"forum_topic_closed": {}}, thread_id=topic.thread_id)
 
-    def reopen_topic(self, topic: ChatThread, *, by: Account | None = None) -> PersonMessage:
+    def reopen_topic(self, topic: ChatThread) -> PersonMessage:
         if not topic.thread_id:
             self.chat.is_general_closed = False
-            return self.post_service({"forum_topic_reopened": {}}, by=by)
+            return self.post_service({"forum_topic_reopened": {}})
         self.chat.topics[topic.thread_id].is_closed = False
-        return self.post_service({"forum_topic_reopened": {}}, by=by, thread_id=topic.thread_id)
+        return self.post_service({"forum_topic_reopened": {}}, thread_id=topic.thread_id)
 
     def delete_topic(self, topic: ChatThread) -> None:
         """Delete a topic with its messages; bots hear nothing of it."""

@@ -4,7 +4,6 @@ Owns the log of calls and the faults waiting for them; cuts connections through 
 """
 
 import asyncio
-import json
 import re
 import time
 from collections import deque
@@ -16,7 +15,7 @@ from bot.sim.telegram.events import BotApiCall
 from bot.sim.telegram.faults import BotApiFault, FaultInjection
 from bot.sim.telegram.methods import build_method_table
 from bot.sim.telegram.params import Json, Params, TelegramRefusal, read_params
-from bot.sim.telegram.updates import PendingUpdate
+from bot.sim.telegram.updates import PendingUpdate, encode_json
 from bot.sim.telegram.world import World
 
 _CALL_PATH = re.compile(r"/bot([^/]*)/([^/]*)/?")
@@ -116,7 +115,7 @@ class BotApiApp:
             result = method(self._world, api_call.params)
         except TelegramRefusal as refusal:
             return _error_response(refusal.status, refusal.description, refusal.parameters)
-        return BotApiResponse(200, _encode_json({"ok": True, "result": result}), result=result)
+        return BotApiResponse(200, encode_json({"ok": True, "result": result}), result=result)
 
     async def _get_updates(self, connection: "_Connection", params: Params) -> BotApiResponse:
         queue = self._world.updates
@@ -216,7 +215,7 @@ async def _write_response(send: Send, response: BotApiResponse) -> None:
 def _error_response(status: int, description: str, parameters: Json | None = None) -> BotApiResponse:
     extra = {"parameters": parameters} if parameters else {}
     body = {"ok": False, "error_code": status, "description": description, **extra}
-    return BotApiResponse(status, _encode_json(body), description=description)
+    return BotApiResponse(status, encode_json(body), description=description)
 
 
 def _fault_response(fault: BotApiFault) -> BotApiResponse:
@@ -226,7 +225,3 @@ def _fault_response(fault: BotApiFault) -> BotApiResponse:
         )
     parameters = {"retry_after": fault.retry_after} if fault.retry_after else None
     return _error_response(fault.status, fault.description, parameters)
-
-
-def _encode_json(body: Json) -> bytes:
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")

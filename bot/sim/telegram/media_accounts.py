@@ -28,14 +28,12 @@ class MediaAccount(Account):
             {"photo": photo, **shapes.caption_fields(caption), **album_fields, **about}, None, thread
         )
 
-    def replace_photo(
-        self, message: MessageReference, content: bytes, *, thread: ChatThread | None = None
-    ) -> int:
+    def replace_photo(self, message: MessageReference, content: bytes) -> int:
         """Put another photo into an own message, under the same caption; returns the update's id."""
-        there = self._find_message(message, thread)
+        there = self._find_message(message, None)
         if there.from_bot or "photo" not in there.raw:
             raise ValueError("people replace the photo of an own message")
-        chat = (thread or self.private_thread).chat
+        chat = self.private_thread.chat
         photo = shapes.photo_sizes(self._store_file("photo", content), len(content))
         self._world.edit(chat, there, there.raw | {"photo": photo})
         return self._world.deliver("edited_message", chat, there.raw, there.raw["edit_date"])
@@ -59,39 +57,33 @@ class MediaAccount(Account):
             None,
         )
 
-    def send_video_note(self, *, seconds: int = 5, content: bytes = b"") -> PersonMessage:
+    def send_video_note(self, *, content: bytes = b"") -> PersonMessage:
         """Send a round video message."""
         note = shapes.file_fields(self._store_file("video_note", content), len(content)) | {
-            "duration": seconds,
+            "duration": 5,
             "length": 240,
         }
         return self._post({"video_note": note}, None, None)
 
-    def send_sticker(self, emoji: str = "👍", *, thread: ChatThread | None = None) -> PersonMessage:
-        return self._post(
-            {"sticker": shapes.sticker_fields(self._store_file("sticker", b""), emoji)}, None, thread
-        )
+    def send_sticker(self) -> PersonMessage:
+        sticker = shapes.sticker_fields(self._store_file("sticker", b""), "👍")
+        return self._post({"sticker": sticker}, None, None)
 
     def send_video(
         self,
         caption: str = "",
         *,
-        seconds: int = 34,
         size: int = 1 << 20,
-        album: str = "",
         thumbnail: bytes | None = None,
     ) -> PersonMessage:
         """Send a video of `size` bytes; more than 20 MB of it cannot be fetched by a bot."""
-        video = shapes.video_fields(self._store_file("video", b""), size, seconds, "video.mp4")
+        video = shapes.video_fields(self._store_file("video", b""), size, 34, "video.mp4")
         video |= self._thumbnail_fields(thumbnail)
-        album_fields = {"media_group_id": album} if album else {}
-        return self._post({"video": video, **shapes.caption_fields(caption), **album_fields}, None, None)
+        return self._post({"video": video, **shapes.caption_fields(caption)}, None, None)
 
-    def send_animation(
-        self, caption: str = "", *, seconds: int = 3, thumbnail: bytes | None = None
-    ) -> PersonMessage:
+    def send_animation(self, caption: str = "", *, thumbnail: bytes | None = None) -> PersonMessage:
         """Send a GIF; as everywhere in Telegram it is a video without sound, and a document too."""
-        file = shapes.video_fields(self._store_file("animation", b""), 1 << 16, seconds, "funny.mp4")
+        file = shapes.video_fields(self._store_file("animation", b""), 1 << 16, 3, "funny.mp4")
         file |= self._thumbnail_fields(thumbnail)
         document = {name: file[name] for name in file.keys() - {"width", "height", "duration"}}
         fields = {"animation": file, "document": document, **shapes.caption_fields(caption)}

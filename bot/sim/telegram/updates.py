@@ -92,7 +92,7 @@ class UpdateQueue:
         if is_allowed:
             expires = (self._clock.now() if sent_at is None else sent_at) + lifetime_seconds
             self._append(
-                PendingUpdate(update_id, _encode_json({"update_id": update_id, kind: payload}), expires)
+                PendingUpdate(update_id, encode_json({"update_id": update_id, kind: payload}), expires)
             )
         return update_id
 
@@ -104,7 +104,7 @@ class UpdateQueue:
         else:
             own_id = raw.get("update_id", update_id)
             update_id = own_id if isinstance(own_id, int) else self._take_id()
-            body = _encode_json({"update_id": update_id, **raw})
+            body = encode_json({"update_id": update_id, **raw})
         self._append(PendingUpdate(update_id, body, self._clock.now() + UPDATE_LIFETIME_SECONDS))
         return update_id
 
@@ -265,5 +265,6 @@ class UpdateQueue:
         return batch
 
 
-def _encode_json(update: Json) -> bytes:
-    return json.dumps(update, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+def encode_json(body: Json) -> bytes:
+    """JSON as it goes over the wire."""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")

@@ -38,7 +38,7 @@ class OtherRouteDependencies:
     judge: Judge
     transcribe: Transcriber
     synthesize: Synthesizer
-    log_questions: Callable[[Sequence[TypedQuestion]], None]
+    log_questions: Callable[..., None]
     log_audio: Callable[[AudioUpload], None]
     log_speech: Callable[[SpeechRequest], None]
 
@@ -205,7 +205,7 @@ class OtherRoutes:
         self, http_request: HttpRequest, body: Json, questions: Sequence[TypedQuestion]
     ) -> Json:
         """Let the model read, unless the client disconnects first; returns the usage."""
-        self._dependencies.log_questions(questions)
+        self._dependencies.log_questions(*questions)
         prompt = typed_reads.build_read_prompt(questions, body.get("instructions"))
         step = self._engine.read_once(
             prompt, typed_reads.count_read_canvases(questions), int(body.get("priority") or 0)

@@ -5,9 +5,11 @@ Owns the log of requests and everything a test may do to the server. `bot.http_s
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
+from typing import TypeVar
 
 from starlette.types import ASGIApp
 
@@ -54,6 +56,8 @@ __all__ = [
     "with_model_faults",
 ]
 
+Entry = TypeVar("Entry")
+
 # A full log forgets what is oldest, so that a long demo does not grow.
 _MAX_LOG_ENTRIES = 4000
 MAX_WAIT_SECONDS = 30.0  # seconds until a wait for what never comes is given up; the machine may be busy
@@ -96,10 +100,10 @@ class SimulatedEndpoint:
             server_info=server_info,
             judge=lambda question: self.judge(question),
             transcribe=lambda audio: self.transcribe(audio),
-            log_questions=self._log_questions,
-            log_audio=self._log_audio,
             synthesize=lambda request: self.synthesize(request),
-            log_speech=self._log_speech,
+            log_questions=partial(self._log, self.typed_questions),
+            log_audio=partial(self._log, self.audio_uploads),
+            log_speech=partial(self._log, self.speech_requests),
         )
         self._app = EndpointApp(
             ChatRouteDependencies(
@@ -108,7 +112,7 @@ class SimulatedEndpoint:
                 server_info,
                 other_routes,
                 self.api_key,
-                self._log_request,
+                partial(self._log, self.requests),
                 self._wake_waiters,
             )
         )
@@ -210,20 +214,7 @@ class SimulatedEndpoint:
             if not done.done() and predicate():
                 done.set_result(None)
 
-    def _log_request(self, request: RequestRecord) -> None:
-        if len(self.requests) >= _MAX_LOG_ENTRIES:
-            del self.requests[: _MAX_LOG_ENTRIES // 2]
-        self.requests.append(request)
-        self._wake_waiters()
-
-    def _log_questions(self, questions: Sequence[TypedQuestion]) -> None:
-        self.typed_questions = [*self.typed_questions, *questions][-_MAX_LOG_ENTRIES:]
-        self._wake_waiters()
-
-    def _log_audio(self, audio: AudioUpload) -> None:
-        self.audio_uploads = [*self.audio_uploads, audio][-_MAX_LOG_ENTRIES:]
-        self._wake_waiters()
-
-    def _log_speech(self, request: SpeechRequest) -> None:
-        self.speech_requests = [*self.speech_requests, request][-_MAX_LOG_ENTRIES:]
+    def _log(self, log: list[Entry], *entries: Entry) -> None:
+        log += entries
+        del log[:-_MAX_LOG_ENTRIES]
         self._wake_waiters()

@@ -26,10 +26,9 @@ async def test_the_openai_client_gets_the_sound_of_a_text(profile: Profile) -> N
     ("changes", "message"),
     [
         ({"voice": None}, "valid string"),
-        ({"input": " "}, "at least 1 character"),
-        ({"input": "x" * 4097}, "at most 4096 characters"),
-        ({"response_format": "ogg"}, "Input should be 'mp3', 'opus'"),
-        ({"speed": 5}, "0.25 to 4"),
+        ({"input": " "}, "1 to 4096 characters"),
+        ({"input": "x" * 4097}, "1 to 4096 characters"),
+        ({"response_format": "ogg"}, "Input should be one of ['mp3', 'opus'"),
     ],
 )
 async def test_what_the_documents_do_not_allow_is_refused(changes: dict[str, Any], message: str) -> None:
