@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,8 +10,20 @@ import pytest
 from bot.sim.vllm.server import SimulatedEndpoint
 from tests.kill.environment import KillEnvironment, open_environment
 from tests.kill.gateway import ForkServer
+from tests.support.postgresql import PostgresServer
 
 OpenEnvironment = Callable[..., Awaitable[KillEnvironment]]
+
+
+@pytest.fixture(params=["SQLite", "PostgreSQL"])
+def either_database(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+    """The settings of a gateway for each database in turn."""
+    if request.param == "SQLite":
+        yield {}
+        return
+    server: PostgresServer = request.getfixturevalue("postgresql_server")
+    with server.open_database() as url:
+        yield {"database_url": url}
 
 
 @pytest.fixture

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psycopg
 from starlette.types import Receive, Scope, Send
 
+from bot.db.database_url import is_postgresql
 from bot.http_server import serve
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.events import ChangeNotifier
@@ -135,6 +137,10 @@ class KillEnvironment:
 
     def load_rows(self, query: str) -> list[tuple[Any, ...]]:
         """The rows the database has for this query."""
+        url = str(self.settings["database_url"])
+        if is_postgresql(url):
+            with psycopg.connect(url.replace("+psycopg", "")) as server:
+                return server.execute(query.encode()).fetchall()
         with contextlib.closing(sqlite3.connect(self.folder / "gateway.db")) as connection:
             return connection.execute(query).fetchall()
 

@@ -9,16 +9,20 @@ from bot.sim.vllm.server import CHIME, SimulatedEndpoint, SpeechRequest
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import UNSURE, KillEnvironment
 
+TEXT_HAS_ARRIVED = "select 1 where not exists (select 1 from outbox where state != 'done')"
+
 
 def count_voices(environment: KillEnvironment) -> int:
     return sum("voice" in message.raw for message in environment.messages())
 
 
 @pytest.mark.parametrize("moment", ["while it is made", "while it is sent", "after it has arrived"])
-async def test_around_the_voice_of_an_answer(surround: OpenEnvironment, moment: str):
+async def test_around_the_voice_of_an_answer(
+    surround: OpenEnvironment, either_database: dict[str, str], moment: str
+):
     sound = SimulatedEndpoint()
     async with serve(sound.app) as url:
-        environment = await surround(speech_url=f"{url}/v1")
+        environment = await surround(speech_url=f"{url}/v1", **either_database)
         environment.ann.send("/voice on")
         await environment.until(lambda: environment.texts())
         is_killed = asyncio.Event()
@@ -41,6 +45,7 @@ async def test_around_the_voice_of_an_answer(surround: OpenEnvironment, moment: 
             await environment.until(lambda: environment.doubtful_messages())
         else:
             await sound.wait_until(lambda: bool(sound.speech_requests))
+            await environment.wait_for_row(TEXT_HAS_ARRIVED)  # it may be on its way still
             await environment.gateway.kill()
             is_killed.set()
             await environment.gateway.start()
