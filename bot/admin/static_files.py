@@ -19,8 +19,8 @@ _LONG_CACHE = "public, max-age=31536000, immutable"
 class StaticFiles:
     """The files of the folder `static`, without licences, and the palette as a style."""
 
-    def __init__(self, folder: Path = _FOLDER) -> None:
-        files = [file for file in folder.iterdir() if file.suffix in _MEDIA_TYPES]
+    def __init__(self) -> None:
+        files = [file for file in _FOLDER.iterdir() if file.suffix in _MEDIA_TYPES]
         self._contents: Mapping[str, bytes] = {
             "palette.css": render_css().encode(),
             **{file.name: file.read_bytes() for file in files},

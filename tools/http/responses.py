@@ -12,6 +12,7 @@ import httpx
 from tools.base import File, Picture, ToolError
 from tools.http.service import MAX_RESPONSE_BYTES, HttpResponse
 from tools.http.styles import to_compact_json
+from tools.net.readable import decode_text
 from tools.results import find_picture_type
 from tools.safety.injection import neutralize
 
@@ -148,7 +149,7 @@ def _body_text(response: HttpResponse) -> str | None:
     if not _is_text(response):
         return None
     kind, charset = _content_type(response)
-    text = _decode(response.body, charset).strip()
+    text = decode_text(response.body, charset).strip()
     if kind in JSON_LINES_TYPES:
         return _compact_lines(text)
     if _is_json(kind) or kind in UNKNOWN_TYPES:
@@ -191,13 +192,6 @@ def _is_utf8(body: bytes) -> bool:
         # Still UTF-8 when only the end of what was read is cut in the middle of a letter.
         return error.start > len(body) - 4 and len(body) >= MAX_RESPONSE_BYTES
     return True
-
-
-def _decode(body: bytes, charset: str) -> str:
-    try:
-        return body.decode(charset or "utf-8-sig", "replace")
-    except (LookupError, ValueError):  # no such charset, or one that is no charset of text
-        return body.decode("utf-8-sig", "replace")
 
 
 def _compact_lines(text: str) -> str:

@@ -33,7 +33,7 @@ def extract_readable(
     `kind` is html, text, or empty when unknown. `plainly` leaves trafilatura out, for pages on which it
     fails.
     """
-    text = _decode(body, charset)
+    text = decode_text(body, charset)
     title = ""
     if kind == "html" or (not kind and is_html_start(text)):
         if plainly:
@@ -45,7 +45,8 @@ def extract_readable(
     return {"title": " ".join(title.split())[:200], "text": text[:characters], "length": len(text)}
 
 
-def _decode(body: bytes, charset: str) -> str:
+def decode_text(body: bytes, charset: str) -> str:
+    """The text of a body; what its charset does not know is replaced."""
     try:
         return body.decode(charset or "utf-8-sig", "replace")
     except (LookupError, ValueError):  # no such charset, or one that is no charset of text

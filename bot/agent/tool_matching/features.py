@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 
-from bot.agent.tool_matching.concepts import Concepts, find_english_names, is_english, load_concepts
+from bot.agent.tool_matching.concepts import find_english_names, is_english, load_concepts
 from bot.agent.tool_matching.stems import (
     is_foreign_stop_word,
     is_stop_word,
@@ -100,7 +100,7 @@ class MessageFeatures:
     joined_stems: frozenset[str] = frozenset()
 
 
-def extract_features(text: str, concepts: Concepts | None = None) -> MessageFeatures:
+def extract_features(text: str) -> MessageFeatures:
     """Extract the features of a user's newest message."""
     text = text[:MAX_CHARS]
     message_words = split_words(text)
@@ -118,7 +118,7 @@ def extract_features(text: str, concepts: Concepts | None = None) -> MessageFeat
             is_readable=bool(message_words),
             is_english=True,
         )
-    names = find_english_names(message_words, concepts or load_concepts())
+    names = find_english_names(message_words, load_concepts())
     # A foreign word that names no concept would only seem left over; a stop word is not the name of anything.
     unknown_stems = weigh_stems(word for word in message_words if not is_foreign_stop_word(word)).keys()
     return MessageFeatures(
@@ -133,13 +133,13 @@ def extract_features(text: str, concepts: Concepts | None = None) -> MessageFeat
     )
 
 
-def extract_search_features(text: str, concepts: Concepts | None = None) -> MessageFeatures:
+def extract_search_features(text: str) -> MessageFeatures:
     """Extract the features of the words of a search: English is asked for, and each word is meant.
 
     So no English word of it is taken for a small word of another language (`comment` is one in French), and
     words that all tools have count as any other. Two neighbours count as one word, too: `diskspace`.
     """
-    features = extract_features(text, concepts)
+    features = extract_features(text)
     search_words = split_words(text[:MAX_CHARS])
     meant_words = [word for word in search_words if not is_stop_word(word)]
     joined_words = [first + second for first, second in pairwise(meant_words)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
-from bot.agent.tool_matching.concepts import Concepts, load_concepts
+from bot.agent.tool_matching.concepts import load_concepts
 from bot.agent.tool_matching.features import weigh_stems
 from bot.agent.tool_matching.stems import split_words, stem
 from bot.agent.tool_matching.synonyms import find_actions
@@ -90,7 +90,7 @@ class ToolIndex:
     source_stems: frozenset[str]
 
 
-def build_index(tools: Iterable[MatchableTool], concepts: Concepts | None = None) -> ToolIndex:
+def build_index(tools: Iterable[MatchableTool]) -> ToolIndex:
     """Build the index of these tools; keep it as long as they are offered."""
     tools = list(tools)
     tool_sections = [_split_sections(tool) for tool in tools]
@@ -102,7 +102,7 @@ def build_index(tools: Iterable[MatchableTool], concepts: Concepts | None = None
             nested_tools[key].append(number)
     by_prefix: dict[str, list[str]] = defaultdict(list)
     related_stems: dict[str, list[str]] = defaultdict(list)
-    concept_stems = (concepts or load_concepts()).related_stems
+    concept_stems = load_concepts().related_stems
     for key, key_postings in postings.items():
         if len(key) >= PREFIX_LETTERS:
             by_prefix[key[:PREFIX_LETTERS]].append(key)

@@ -80,23 +80,20 @@ def render_markdown(
     markdown: str,
     *,
     limit: int = MAX_PIECE_UNITS,
-    first_limit: int | None = None,
     cache: BlockCache | None = None,
 ) -> tuple[Piece, ...]:
-    """Render pieces of at most `limit` UTF-16 units (the first: `first_limit`) and 100 entities each.
+    """Render pieces of at most `limit` UTF-16 units and 100 entities each.
 
     No piece is empty: text in which nothing is visible gives no pieces at all. `cache` is read and updated.
     """
     cache = {} if cache is None else cache
     rendered_blocks = _render_blocks(convert_latex(clean_text(markdown)), cache)
-    return pack_blocks(_join_leads(_separate_blocks(rendered_blocks)), limit, first_limit)
+    return pack_blocks(_join_leads(_separate_blocks(rendered_blocks)), limit)
 
 
-def split_plain(
-    markdown: str, *, limit: int = MAX_PIECE_UNITS, first_limit: int | None = None
-) -> tuple[Piece, ...]:
+def split_plain(markdown: str, *, limit: int = MAX_PIECE_UNITS) -> tuple[Piece, ...]:
     """Split the text as it is written: what to send when Telegram refuses the formatted pieces."""
-    return pack_blocks([MarkdownBlock(Piece(clean_text(markdown)))], limit, first_limit)
+    return pack_blocks([MarkdownBlock(Piece(clean_text(markdown)))], limit)
 
 
 def clean_text(markdown: str) -> str:

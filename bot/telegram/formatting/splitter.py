@@ -88,30 +88,25 @@ def is_visible(text: str) -> bool:
     return any(char not in _INVISIBLE_CHARS and unicodedata.category(char)[0] in "LMNPS" for char in text)
 
 
-def pack_blocks(
-    blocks: Iterable[MarkdownBlock], limit: int, first_limit: int | None = None
-) -> tuple[Piece, ...]:
-    """Fill pieces of at most `limit` UTF-16 units (the first: `first_limit`); only too long blocks are split.
+def pack_blocks(blocks: Iterable[MarkdownBlock], max_units: int) -> tuple[Piece, ...]:
+    """Fill pieces of at most so many UTF-16 units; only too long blocks are split.
 
     A finished piece depends only on the text up to its end, so text added later does not change it.
     """
     pieces: list[Piece] = []
     current = _PieceBuilder()
     for block in blocks:
-        max_units = limit if pieces or first_limit is None else first_limit
         if current.append_if_fits(block, max_units):
             continue
         # A long block may begin in the rest of a piece; code and tables only if the piece is nearly empty.
         if current.units > max_units // (8 if block.is_solid else 2):
             pieces.append(current.build())
             rest = block.content
-            max_units = limit
         else:
             rest = append_block(current.build(), block)
         while not _fits(rest, max_units):
             head, rest = _split_piece(rest, max_units)
             pieces.append(head)
-            max_units = limit
         current = _PieceBuilder()
         current.append_if_fits(MarkdownBlock(rest), max_units)
     trimmed = (_trim(piece) for piece in (*pieces, current.build()))

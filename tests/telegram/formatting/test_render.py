@@ -4,7 +4,7 @@ import pytest
 from telegramify_markdown import RenderConfig
 
 from bot.telegram.formatting import render
-from bot.telegram.formatting.render import Piece, render_markdown, split_plain, utf16_len
+from bot.telegram.formatting.render import Piece, render_markdown, split_plain
 from tests.support.tdlib_parser import find_refusal, list_texts_under
 
 
@@ -188,14 +188,6 @@ def test_text_in_which_nothing_is_visible_gives_no_pieces(nothing: str) -> None:
 
 def test_halves_of_surrogate_pairs_and_control_characters_are_replaced() -> None:
     assert render_one("a\ud800b \ud83d\ude00 c\x07d\r\ne\u2028f") == Piece("a�b 😀 c d\ne\nf")
-
-
-def test_the_first_piece_can_have_a_lower_limit() -> None:
-    pieces = render_markdown("word " * 100, limit=200, first_limit=50)
-    assert [
-        utf16_len(piece.text) <= room for piece, room in zip(pieces, (50, 200, 200, 200), strict=False)
-    ] == [True] * len(pieces)
-    assert len(pieces) == 4
 
 
 def test_pieces_end_between_blocks_and_leads_stay_with_what_they_announce() -> None:
