@@ -7,7 +7,6 @@ so that each starts fast. A long command returns its work, which then runs until
 import asyncio
 import functools
 import gc
-import importlib.metadata
 import logging
 import os
 import sys
@@ -75,7 +74,9 @@ def show_version(
     ] = False,
 ) -> None:
     if version:
-        typer.echo(f"canvasgram {importlib.metadata.version('canvasgram')}")
+        from bot.cli.version import describe_version
+
+        typer.echo(f"canvasgram {describe_version()}")
         raise typer.Exit
 
 

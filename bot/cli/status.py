@@ -4,7 +4,6 @@ Reads the database, the newest backup's name and the disk, and asks the endpoint
 beside a running gateway and without one, and changes nothing.
 """
 
-import importlib.metadata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from bot.check.findings import (
 )
 from bot.check.probe import probe_briefly, resolve_options
 from bot.check.telegram_probe import probe_telegram
+from bot.cli.version import describe_version
 from bot.db.database_url import describe_database, find_data_folder, find_database_file
 from bot.db.people import people
 from bot.db.queues.current_work import SIGN_OF_LIFE_SECONDS, CurrentWork, load_current_work
@@ -93,8 +93,8 @@ def render_status(status: Status) -> list[Line]:
             cells.append(("", "", f"Fix: {row.verdict.mend}"))
     bad_names = [row.name for row in status.rows if row.verdict.status != "pass"]
     summary = f"Look at: {', '.join(dict.fromkeys(bad_names))}." if bad_names else "All is well."
-    version = importlib.metadata.version("canvasgram")
-    lines = list[Line]([f"Canvasgram {version}: {summary}", "", TextTable("", (), cells, text_columns=3)])
+    first_line = f"Canvasgram {describe_version()}: {summary}"
+    lines = list[Line]([first_line, "", TextTable("", (), cells, text_columns=3)])
     if status.notices:
         lines += ["", "Admins were told in the last 24 hours:", *status.notices]
     return lines
