@@ -70,8 +70,9 @@ def _normalize_with_origins(text: str) -> tuple[str, list[int]]:
     """The normalized text, and the position in `text` that each of its characters comes from."""
     chars = []
     origins = []
+    plain_chars = {char: normalize(char) for char in set(text)}
     for position, char in enumerate(text):
-        for plain_char in normalize(char):
+        for plain_char in plain_chars[char]:
             chars.append(plain_char)
             origins.append(position)
     return "".join(chars), origins

@@ -4,10 +4,11 @@ Scripts that put no blanks between words are searched by pairs of characters.
 """
 
 import re
+import sys
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 
 from bot.agent.tool_matching.stems import is_foreign_stop_word, is_stop_word, split_words, stem
 
@@ -28,7 +29,7 @@ _UNSPACED = re.compile(r"[\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u
 _WORD_REST = re.compile(rf"[^\W_]{{0,{MAX_WORD_LETTERS}}}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Term:
     """Something to look for: `needle` finds candidates quickly, `word` tells how well they match.
 
@@ -39,21 +40,42 @@ class Term:
     word: str | None
     _fits: dict[tuple[str, bool], float] = field(default_factory=dict, compare=False, repr=False)
 
-    def find_matches(self, plain: str) -> Iterator[tuple[int, float]]:
+    def count(self, plain: str) -> int:
+        """About how often a normalized text may have it: quicker than to look at each place."""
+        if self._beginning is not None:
+            return plain.count(f" {self.needle}")
+        return plain.count(self.needle)
+
+    def find(self, plain: str, start: int = 0, end: int = sys.maxsize) -> int:
+        """The next position where a normalized text may have it; -1: there is none."""
+        if self._beginning is not None:
+            match = self._beginning.search(plain, start, end)
+            return -1 if match is None else match.start()
+        return plain.find(self.needle, start, end)
+
+    def find_matches(self, plain: str, start: int = 0, end: int = sys.maxsize) -> Iterator[tuple[int, float]]:
         """Positions of its matches in a normalized text, and how well each fits, from 0 to 1."""
-        position = plain.find(self.needle)
+        position = self.find(plain, start, end)
         for _ in range(MAX_MATCHES):
             if position < 0:
                 return
             if fit := self._fit_at(plain, position):
                 yield position, fit
-            position = plain.find(self.needle, position + len(self.needle))
+            position = self.find(plain, position + len(self.needle), end)
 
-    def sum_fits(self, plain: str) -> float:
-        """How well all of its matches fit together."""
+    def sum_fits(self, plain: str, start: int, end: int) -> float:
+        """How well all of its matches in a part of a normalized text fit together."""
         if self.word is None:
-            return float(min(MAX_MATCHES, plain.count(self.needle)))
-        return sum(fit for _, fit in self.find_matches(plain))
+            return float(min(MAX_MATCHES, plain.count(self.needle, start, end)))
+        return sum(fit for _, fit in self.find_matches(plain, start, end))
+
+    @cached_property
+    def _beginning(self) -> re.Pattern[str] | None:
+        """Finds the needle where a word begins; None: it may stand inside one as well."""
+        if self.word is None or self._is_telling():
+            return None
+        needle = re.escape(self.needle)
+        return re.compile(f"{needle}(?<![^\\W_]{needle})")
 
     def fit_word(self, word: str, *, is_beginning: bool = True) -> float:
         """How well a word that has the needle fits; `is_beginning`: it begins with the needle."""
@@ -69,11 +91,15 @@ class Term:
             return 1.0
         if is_beginning and not word[0].isdigit() and stem(word) == stem(wanted):
             return SAME_STEM
-        if len(self.needle) < (PREFIX_LETTERS if self.needle.isascii() else MIN_FOREIGN_PREFIX):
+        if not self._is_telling():
             return 0.0
         if is_beginning:
             return BEGINS_ALIKE
         return INSIDE
+
+    def _is_telling(self) -> bool:
+        """Whether the needle is more than a few letters, so that other words with it fit as well."""
+        return len(self.needle) >= (PREFIX_LETTERS if self.needle.isascii() else MIN_FOREIGN_PREFIX)
 
     def _fit_at(self, plain: str, position: int) -> float:
         if self.word is None:

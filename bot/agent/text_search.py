@@ -2,8 +2,8 @@
 
 Ranks pieces of texts by BM25: rare words count more, repeated ones and those of long pieces less. What was
 said in a conversation also counts for what stands beside it, most of all a question for its answer: "Coco
-and Rio." has no word of "What are the parrots called?". Messages and documents are read whole, megabytes in
-tenths of a second; the caller bounds how much that is. What has an index of its words is not read.
+and Rio." has no word of "What are the parrots called?". Messages and documents are read whole, a megabyte in
+some twenty milliseconds; the caller bounds how much that is. What has an index of its words is not read.
 """
 
 import heapq
@@ -12,14 +12,15 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from bot.agent.passages import PlacedPassage, cut_passage, is_duplicate
 from bot.agent.search_terms import Term, build_terms, normalize
-from bot.agent.word_index import PIECE_CHARS, PIECE_STEP, WordIndex, split_pieces, to_piece
+from bot.agent.word_index import PIECE_CHARS, PIECE_STEP, WordIndex, split_pieces, to_mark, to_piece
 
 MIN_RELATIVE_SCORE = 0.3  # of the best passage's score: what has less is not worth reading
 MAX_RANKED_PIECES = 40
-COMMON_PIECES = 5000  # of indexed texts, from which a word is common
+COMMON_PIECES = 5000  # from which a word is common: it counts where rarer ones match best
 MAX_GIVING_PIECES = 400  # of the best: what others give makes nothing one of the first
 
 # Of BM25: how soon a repeated word counts no more, and how much the length of a piece counts.
@@ -32,6 +33,11 @@ TO_NEIGHBOUR = 0.2
 TO_SECOND = 0.1  # to the second neighbour
 QUESTION_WEIGHT = 0.9  # of a question's own score: it tells less than what answers it
 QUESTION_MARKS = ("?", "？", "؟")
+
+_SEPARATOR = "\0"  # of pieces that are read together
+
+_Marks = dict[int, list[tuple[float, str]]]
+"""What `find_marks` finds in indexed texts, by the first piece of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,7 @@ class RankedPieces:
         chosen: list[TextPassage] = []
         chosen_passages: dict[tuple[int, int], list[PlacedPassage]] = defaultdict(list)
         for piece in self.pieces:
-            if len(chosen) == limit or piece.score < MIN_RELATIVE_SCORE * self.pieces[0].score:
+            if len(chosen) == limit:
                 break
             key = (piece.text_index, piece.part)
             if key not in texts:
@@ -89,8 +95,10 @@ def find_passages(
     `messages` are those of one conversation, the newest first; `documents` have nothing to do with each
     other, and their indexes follow those of the messages.
     """
-    texts = {(index, 0): text for index, text in enumerate([*messages, *documents])}
-    return rank_pieces(query, messages, documents).choose_passages(texts, limit)
+    ranking = rank_pieces(query, messages, documents)
+    texts = [*messages, *documents]
+    ranked_texts = {(piece.text_index, piece.part): texts[piece.text_index] for piece in ranking.pieces}
+    return ranking.choose_passages(ranked_texts, limit)
 
 
 def rank_pieces(
@@ -101,103 +109,118 @@ def rank_pieces(
     The indexes of the latter follow those of the documents.
     """
     terms = build_terms(query)
-    pieces = _Pieces(terms)
-    for text in messages:
-        pieces.add_text(text)
-    for text in documents:
-        pieces.add_text(text)
-    for index in indexes:
-        pieces.add_index(index)
-    rarity = pieces.compute_rarity()
-    scores = pieces.score(rarity)
+    pieces = _Pieces([*messages, *documents], indexes)
+    scores, rarity = pieces.score(terms)
     pieces.share_scores(scores, messages)
     best = heapq.nsmallest(MAX_RANKED_PIECES, scores, key=lambda number: (-scores[number], number))
-    ranked = tuple(RankedPiece(scores[number], *pieces.locate(number)) for number in best)
+    ranked = tuple(
+        RankedPiece(scores[number], *pieces.locate(number))
+        for number in best
+        if scores[number] >= MIN_RELATIVE_SCORE * scores[best[0]]
+    )
     return RankedPieces(ranked, tuple(terms), tuple(rarity))
 
 
 class _Pieces:
-    """The pieces of all texts, by number, and where each term matches."""
+    """The pieces of texts that are read, and of texts that have indexes, by number."""
 
-    def __init__(self, terms: Sequence[Term]) -> None:
-        self._terms = terms
-        self._needles = [(index, term.needle) for index, term in enumerate(terms)]
-        self._fits: list[dict[int, float]] = [{} for _ in terms]  # of each term, by piece
-        self._marks: list[dict[int, dict[str, float]]] = [{} for _ in terms]  # the same of indexed texts
-        self._lengths: list[int] = []  # of pieces that were read
+    def __init__(self, texts: Sequence[str], indexes: Sequence[WordIndex]) -> None:
+        read = list[str]()
         self._firsts: list[int] = []  # the number of each text's first piece
-        self._indexes: dict[int, WordIndex] = {}  # by text
-        self._count = 0
+        for text in texts:
+            self._firsts.append(len(read))
+            read += split_pieces(text)
+        # Together, since to normalize texts and to look through them one by one takes three times as long.
+        self._plain = normalize(_SEPARATOR.join([piece.replace(_SEPARATOR, " ") for piece in read]))
+        self._lengths = list(map(len, self._plain.split(_SEPARATOR)))[: len(read)]
+        self._starts = list(accumulate((length + 1 for length in self._lengths), initial=0))
+        self._indexes: dict[int, WordIndex] = {}  # by their first pieces
+        self._count = len(read)
+        for index in indexes:
+            self._indexes[self._count] = index
+            self._firsts.append(self._count)
+            self._count += index.piece_count
+        char_count = len(self._plain) + sum(index.char_count for index in indexes)
+        self._mean_length = max(1.0, char_count / max(1, self._count))
 
-    def add_text(self, text: str) -> None:
-        self._firsts.append(self._count)
-        for piece in split_pieces(text):
-            plain = normalize(piece)
-            for term_index in [index for index, needle in self._needles if needle in plain]:
-                if fit := self._terms[term_index].sum_fits(plain):
-                    self._fits[term_index][self._count] = fit
-            self._lengths.append(len(plain))
-            self._count += 1
-
-    def add_index(self, index: WordIndex) -> None:
-        """Add a text by the index of its words. All texts that are read come before."""
-        self._indexes[len(self._firsts)] = index
-        self._firsts.append(self._count)
-        for term, marks in zip(self._terms, self._marks, strict=True):
-            if found := index.find_marks(term):
-                marks[self._count] = found
-        self._count += index.piece_count
-
-    def compute_rarity(self) -> list[float]:
-        """How rare each term is: what it adds to a score."""
-        counts = (
-            len(fits) + sum(map(len, marks.values()))
-            for fits, marks in zip(self._fits, self._marks, strict=True)
-        )
-        return [math.log(1 + (self._count - count + 0.5) / (count + 0.5)) for count in counts]
-
-    def score(self, rarity: Sequence[float]) -> dict[int, float]:
-        """The scores of the pieces that some term matches."""
-        scores = self._score_indexed(rarity)
-        mean = self._compute_mean_length()
-        limits = [_limit_repetition(length, mean) for length in self._lengths]
-        for weight, fits in zip(rarity, self._fits, strict=True):
+    def score(self, terms: Sequence[Term]) -> tuple[dict[int, float], list[float]]:
+        """The scores of the pieces that some term matches, and what each term adds to them: its rarity."""
+        scores = dict[int, float]()
+        rarity = [0.0] * len(terms)
+        marks: list[_Marks] = [
+            {first: index.find_marks(term) for first, index in self._indexes.items()} for term in terms
+        ]
+        counts = [
+            term.count(self._plain)
+            + sum(len(found) for marks_of_text in marks_of_term.values() for _, found in marks_of_text)
+            for term, marks_of_term in zip(terms, marks, strict=True)
+        ]
+        best: list[int] = []
+        for term_index in sorted(range(len(terms)), key=lambda term_index: counts[term_index]):
+            term = terms[term_index]
+            match_count = min(counts[term_index], self._count)
+            if scores and match_count > COMMON_PIECES:
+                best = best or heapq.nlargest(MAX_GIVING_PIECES, scores, key=lambda piece: scores[piece])
+                fits = self._find_fits_among(best, term, marks[term_index])
+            else:
+                fits = self._find_fits(term, marks[term_index])
+                match_count = len(fits)
+            rarity[term_index] = math.log(1 + (self._count - match_count + 0.5) / (match_count + 0.5))
             for piece, fit in fits.items():
-                gain = weight * fit * (1 + SATURATION) / (fit + limits[piece])
+                limit = self._limit_repetition(piece)
+                gain = rarity[term_index] * fit * (1 + SATURATION) / (fit + limit)
                 scores[piece] = scores.get(piece, 0.0) + gain
-        return scores
+        return scores, rarity
 
-    def _score_indexed(self, rarity: Sequence[float]) -> dict[int, float]:
-        """The scores of the pieces of indexed texts; a common term counts where a rarer one stands."""
-        limit = _limit_repetition(PIECE_CHARS, self._compute_mean_length())
-        scores: dict[int, dict[str, float]] = {}  # by first piece of a text and mark
-        rarest_first = sorted(range(len(rarity)), key=lambda term_index: -rarity[term_index])
-        for term_index in rarest_first:
-            marks_of_texts = self._marks[term_index]
-            is_common = bool(scores) and sum(map(len, marks_of_texts.values())) > COMMON_PIECES
-            for first, marks in marks_of_texts.items():
-                text_scores = scores.setdefault(first, {})
-                for mark in [mark for mark in text_scores if mark in marks] if is_common else marks:
-                    fit = marks[mark]
-                    gain = rarity[term_index] * fit * (1 + SATURATION) / (fit + limit)
-                    text_scores[mark] = text_scores.get(mark, 0.0) + gain
-        return {
-            first + to_piece(mark): score
-            for first, text_scores in scores.items()
-            for mark, score in text_scores.items()
-        }
+    def _find_fits(self, term: Term, marks: _Marks) -> dict[int, float]:
+        """How well a term fits in each piece that it matches."""
+        fits = dict[int, float]()
+        position = term.find(self._plain)
+        while position >= 0:
+            piece = bisect_right(self._starts, position) - 1
+            end = self._starts[piece + 1]
+            if fit := term.sum_fits(self._plain, position, end):
+                fits[piece] = fit
+            position = term.find(self._plain, end)
+        for first, marks_of_text in marks.items():
+            for fit, marks_of_word in marks_of_text:
+                fits |= {first + to_piece(mark): fit for mark in marks_of_word}
+        return fits
 
-    def _compute_mean_length(self) -> float:
-        indexed_chars = PIECE_CHARS * (self._count - len(self._lengths))
-        return max(1.0, (sum(self._lengths) + indexed_chars) / max(1, self._count))
+    def _find_fits_among(self, pieces: Sequence[int], term: Term, marks: _Marks) -> dict[int, float]:
+        """The same of these pieces."""
+        fits = dict[int, float]()
+        for piece in pieces:
+            if piece < len(self._lengths):
+                fit = term.sum_fits(self._plain, self._starts[piece], self._starts[piece + 1])
+            else:
+                first = self._find_first(piece)
+                mark = to_mark(piece - first)
+                fit = max((fit for fit, found in marks.get(first, ()) if mark in found), default=0.0)
+            if fit:
+                fits[piece] = fit
+        return fits
+
+    def _find_first(self, piece: int) -> int:
+        """The first piece of the text that a piece is of."""
+        return self._firsts[bisect_right(self._firsts, piece) - 1]
+
+    def _limit_repetition(self, piece: int) -> float:
+        """How little a repeated word counts in a piece of this length."""
+        if piece < len(self._lengths):
+            length = self._lengths[piece]
+        else:
+            first = self._find_first(piece)
+            length = self._indexes[first].measure(piece - first)
+        return SATURATION * (1 - LENGTH_WEIGHT + LENGTH_WEIGHT * length / self._mean_length)
 
     def locate(self, number: int) -> tuple[int, int, int]:
         """The text of a piece, the part of that, and where in it the piece begins."""
         text_index = bisect_right(self._firsts, number) - 1
-        offset = number - self._firsts[text_index]
-        if text_index in self._indexes:
-            return text_index, *self._indexes[text_index].locate(offset)
-        return text_index, 0, offset * PIECE_STEP
+        first = self._firsts[text_index]
+        if first in self._indexes:
+            return text_index, *self._indexes[first].locate(number - first)
+        return text_index, 0, (number - first) * PIECE_STEP
 
     def share_scores(self, scores: dict[int, float], messages: Sequence[str]) -> None:
         """Add to the scores of messages, which are the first texts, what those beside them give."""
@@ -217,11 +240,6 @@ class _Pieces:
                 piece = best_pieces.get(text_index, self._firsts[text_index])
                 weight = QUESTION_WEIGHT if _is_question(messages[text_index]) else 1.0
                 scores[piece] = weight * (scores.get(piece, 0.0) + gains[text_index])
-
-
-def _limit_repetition(length: int, mean_length: float) -> float:
-    """How little a repeated word counts in a piece of this length."""
-    return SATURATION * (1 - LENGTH_WEIGHT + LENGTH_WEIGHT * length / mean_length)
 
 
 def _is_question(text: str) -> bool:

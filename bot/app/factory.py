@@ -47,6 +47,7 @@ from bot.domain import ItemKind, Runner
 from bot.llm.client import ModelClient
 from bot.llm.typed_reads import TypedReader
 from bot.maintenance.document_folder import DocumentFolder
+from bot.maintenance.kept_file_indexer import KeptFileIndexer
 from bot.queue import BusyLanes, DeadLetters, Worker, WorkerCallbacks
 from bot.settings import Settings
 from bot.telegram.best_effort_calls import BestEffortCalls
@@ -328,6 +329,7 @@ async def build(
             notices,
             needs_opening=settings.access == "open",
         ),
+        kept_file_indexer=KeptFileIndexer(database),
         access=access,
         model=model,
         endpoint_watch=turn_factory.build_endpoint_watch(),

@@ -21,6 +21,7 @@ from bot.jobs.system_job_runner import SystemJobSync
 from bot.llm.client import ModelClient
 from bot.llm.endpoint_watch import EndpointWatch
 from bot.maintenance.document_folder import DocumentFolder
+from bot.maintenance.kept_file_indexer import KeptFileIndexer
 from bot.queue import Worker
 from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.delivery.sender import Sender
@@ -59,6 +60,7 @@ class Gateway:
     system_job_sync: SystemJobSync
     approvals: Approvals
     document_folder: DocumentFolder
+    kept_file_indexer: KeptFileIndexer
     access: Access
     model: ModelClient
     endpoint_watch: EndpointWatch
@@ -163,6 +165,7 @@ class Gateway:
             tasks.create_task(self.system_job_sync.run(), name="system job sync")
             tasks.create_task(self.approvals.run(), name="approvals")
             tasks.create_task(self.document_folder.run(), name="document folder")
+            tasks.create_task(self.kept_file_indexer.run(), name="kept file indexer")
             if self.sets_menus:
                 tasks.create_task(self._set_menus(admin_languages), name="menus")
             tasks.create_task(self._update_group_sight(), name="group sight")

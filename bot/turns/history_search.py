@@ -1,8 +1,8 @@
 """Search in all that was said in a chat, also before /new, and in the files it keeps, ranked by words.
 
-Plain rows, ranked when asked: an index of SQLite's own (FTS5) would double what is stored, knows English
+What was said is read when asked: an index of SQLite's own (FTS5) would double what is stored, knows English
 endings only, and finds no Chinese word of two characters; what people write is small enough to be read in a
-tenth of a second.
+tenth of a second. Kept files have an index of their words.
 """
 
 import itertools
@@ -10,13 +10,17 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
 from datetime import UTC, date, datetime
+from functools import partial
+from operator import itemgetter
 
 from bot.agent.periods import find_day_span
 from bot.agent.prompt import strip_data
-from bot.agent.text_search import TextPassage, find_passages
+from bot.agent.search_terms import build_terms
+from bot.agent.text_search import RankedPieces, rank_pieces
+from bot.agent.word_index import HEAD, WordIndex, list_buckets
 from bot.attachments.excerpts import split_pages
 from bot.db.conversations import calls, kept_files, search
-from bot.db.conversations.kept_files import KeptText
+from bot.db.conversations.kept_files import FOLDER_CHAT, SearchedFile
 from bot.db.conversations.search import HistoryText, SearchedPeriod
 from bot.db.engine import Database
 from bot.db.transaction import Transaction
@@ -27,8 +31,9 @@ from tools.base import Passage
 from tools.builtin.look_back import format_page, look_back
 from tools.threads import run_in_thread
 
+MAX_PASSAGES = 5
 MAX_MESSAGE_CHARS = 5_000_000  # characters of messages that are searched
-MAX_DOCUMENT_CHARS = 3_000_000  # of documents and results of tools
+MAX_DOCUMENT_CHARS = 3_000_000  # of documents, results of tools, and kept files without an index
 ZONE_SECONDS = 14 * 3600  # a day may have begun so much earlier where the person is, or end so much later
 
 
@@ -71,32 +76,13 @@ async def find_texts(
 
     `for_people`: without results of tools, and as they were written. `has_access`: with the owner's folder.
     """
-    kept = await load_kept_pages(tx, lane, has_access=has_access)
+    search_texts = partial(_search_texts, tx, lane, for_people=for_people, has_access=has_access)
     if span := find_day_span(words, today):
         start, end = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (span.start, span.end))
         period = SearchedPeriod(start.timestamp() - ZONE_SECONDS, end.timestamp() + ZONE_SECONDS)
-        pages = [page for page in kept if period.start <= page.made_at < period.end]
-        if found := await _rank_texts(tx, lane, span.rest, period, pages, for_people=for_people):
+        if found := await search_texts(span.rest, period):
             return found
-    return await _rank_texts(tx, lane, words, None, kept, for_people=for_people)
-
-
-async def load_kept_pages(tx: Transaction, lane: Lane, *, has_access: bool) -> list[HistoryText]:
-    """The pages of the newest files that a chat keeps, and of the owner's folder for those with access."""
-    if lane.is_guest:
-        return []
-    texts = await kept_files.load_texts(tx, lane.chat, MAX_DOCUMENT_CHARS, has_access=has_access)
-    return await run_in_thread(_split_files, texts)
-
-
-def _split_files(texts: Iterable[KeptText]) -> list[HistoryText]:
-    pages = list[HistoryText]()
-    for kept in texts:
-        for stored in split_pages(kept.text):
-            page = FilePage(kept.name, stored.noun, stored.number)
-            source = format_page(*astuple(page))
-            pages.append(HistoryText(0, source, kept.kept_at, stored.text, kept.id, page))
-    return pages
+    return await search_texts(words, None)
 
 
 async def load_exchange(tx: Transaction, lane: Lane, turn: int) -> list[HistoryText]:
@@ -111,45 +97,59 @@ def select_newest(texts: Sequence[HistoryText], max_chars: int = MAX_DOCUMENT_CH
     return [text for text, total in zip(newest_first, totals, strict=True) if total <= max_chars]
 
 
-async def _rank_texts(
+async def _search_texts(
     tx: Transaction,
     lane: Lane,
     words: str,
     period: SearchedPeriod | None,
-    pages: Sequence[HistoryText],
     *,
     for_people: bool,
+    has_access: bool,
 ) -> list[FoundText]:
     documents = await search.load_documents(tx, lane, period)
     if not for_people:
         documents += await search.load_results(tx, lane, period, excluded_tool=look_back.name)
-    documents = [*select_newest(documents), *select_newest(pages)]
-    messages = await search.load_messages(tx, lane, period)
+    chats = [] if lane.is_guest else [lane.chat, *([FOLDER_CHAT] if has_access else [])]
+    unindexed = await kept_files.load_unindexed(tx, chats, MAX_DOCUMENT_CHARS, period)
+    pages = [page for file in unindexed for page in await run_in_thread(_split_file, file)]
+    buckets = [HEAD, *list_buckets(build_terms(words))]
+    files = await kept_files.load_indexed(tx, chats, buckets, period)
+    rows = await search.load_messages(tx, lane, period)
+    texts = [*select_newest(documents), *select_newest(pages)]
     # Ranking takes too long for the event loop, and ends by itself.
-    ids, matches = await run_in_thread(_find, words, messages, documents, for_people=for_people)
-    origins = await search.load_origins(
-        tx, [ids[match.text_index] for match in matches if match.text_index < len(ids)]
-    )
-    texts = (
-        origins[ids[match.text_index]]
-        if match.text_index < len(ids)
-        else documents[match.text_index - len(ids)]
-        for match in matches
-    )
-    return [FoundText(text, match.passage) for text, match in zip(texts, matches, strict=True)]
+    ranked = await run_in_thread(_rank_texts, words, rows, texts, files, for_people=for_people)
+    best = await _load_best(tx, ranked)
+    best_texts = {key: text.text for key, text in best.items()}
+    passages = await run_in_thread(ranked.ranking.choose_passages, best_texts, MAX_PASSAGES)
+    return [FoundText(best[match.text_index, match.part], match.passage) for match in passages]
 
 
-def _find(
-    words: str, rows: Iterable[tuple[int, str]], documents: Sequence[HistoryText], *, for_people: bool
-) -> tuple[list[int], list[TextPassage]]:
-    """The ids of all messages, the newest first, and the passages that match.
+@dataclass(frozen=True, slots=True)
+class _RankedTexts:
+    """The best pieces of messages, documents and indexed files, whose texts are numbered in this order.
 
-    The indexes of documents follow those of the messages.
+    Of messages, the newest first, only ids and texts are known.
     """
+
+    ranking: RankedPieces
+    ids: Sequence[int]
+    messages: Sequence[str]
+    documents: Sequence[HistoryText]
+    files: Sequence[SearchedFile]
+
+
+def _rank_texts(
+    words: str,
+    rows: Iterable[tuple[int, str]],
+    documents: Sequence[HistoryText],
+    files: Sequence[SearchedFile],
+    *,
+    for_people: bool,
+) -> _RankedTexts:
     ids = list[int]()
-    texts = list[str]()
+    messages = list[str]()
     char_count = 0
-    for id_, stored in sorted(rows, reverse=True):
+    for id_, stored in sorted(rows, key=itemgetter(0), reverse=True):
         # What was read along in a group may not be kept longer than a day.
         text = strip_block(stored)
         if for_people:
@@ -158,8 +158,40 @@ def _find(
         if char_count > MAX_MESSAGE_CHARS:
             break
         ids.append(id_)
-        texts.append(text)
-    return ids, find_passages(words, texts, documents=[document.text for document in documents])
+        messages.append(text)
+    indexes = [WordIndex(file.words) for file in files]
+    ranking = rank_pieces(words, messages, [document.text for document in documents], indexes)
+    return _RankedTexts(ranking, ids, messages, documents, files)
+
+
+async def _load_best(tx: Transaction, ranked: _RankedTexts) -> dict[tuple[int, int], HistoryText]:
+    """The texts of the best pieces, by index and part; of indexed files only the best few are read."""
+    indexes = list(dict.fromkeys(piece.text_index for piece in ranked.ranking.pieces))
+    first_document = len(ranked.ids)
+    first_file = first_document + len(ranked.documents)
+    ids = {index: ranked.ids[index] for index in indexes if index < first_document}
+    origins = await search.load_origins(tx, ids.values())
+    best = {(index, 0): replace(origins[id_], text=ranked.messages[index]) for index, id_ in ids.items()}
+    for index in indexes:
+        if first_document <= index < first_file:
+            best[index, 0] = ranked.documents[index - first_document]
+    file_indexes = [index for index in indexes if index >= first_file][:MAX_PASSAGES]
+    files = {index: ranked.files[index - first_file] for index in file_indexes}
+    texts = await kept_files.load_texts(tx, [file.id for file in files.values()])
+    for index, file in files.items():
+        pages = await run_in_thread(_split_file, replace(file, text=texts[file.id]))
+        best |= {(index, part): page for part, page in enumerate(pages)}
+    return best
+
+
+def _split_file(file: SearchedFile) -> list[HistoryText]:
+    """The pages of a kept file."""
+    pages = list[HistoryText]()
+    for stored in split_pages(file.text):
+        page = FilePage(file.name, stored.noun, stored.number)
+        source = format_page(*astuple(page))
+        pages.append(HistoryText(0, source, file.kept_at, stored.text, file.id, page))
+    return pages
 
 
 def _to_written(text: str) -> str:

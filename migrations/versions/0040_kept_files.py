@@ -22,11 +22,11 @@ def upgrade() -> None:
         sa.Column("turn", INTEGER, nullable=True),
         sa.Column("name", TEXT, nullable=False),
         sa.Column("hash", TEXT, nullable=False),
-        sa.Column("text", TEXT, nullable=False),
         sa.Column("pages", INTEGER, nullable=True),
         sa.Column("size", INTEGER, nullable=False),
         sa.Column("kept_at", sa.Float(), nullable=False),
         sa.Column("used_at", sa.Float(), nullable=False),
+        sa.Column("text", TEXT, nullable=False),  # last: SQLite reads it to come to what stands behind it
         sa.UniqueConstraint("chat", "hash"),
         sqlite_autoincrement=True,
     )

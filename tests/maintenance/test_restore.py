@@ -21,8 +21,9 @@ from bot.db.queues import inbox as inbox_rows
 from bot.db.queues import outbox
 from bot.db.schema import find_newest_revision
 from bot.db.sqlite import lock, migrate
-from bot.db.tables import group_texts, groups, inbox, jobs, lives, messages
+from bot.db.tables import group_texts, groups, inbox, jobs, kept_files, kept_words, lives, messages
 from bot.db.tables import outbox as outbox_table
+from bot.db.transaction import Transaction
 from bot.domain import Lane, Part
 from bot.errors import GatewayRunning, RestoreRefused, SchemaUnknown
 from bot.maintenance.restore import RestoreReport, format_summary, restore_backup
@@ -54,6 +55,17 @@ async def restore_into(
 async def send_and_wait(gateway: GatewayHarness, text: str, chat: int = ADMIN) -> None:
     gateway.api.person(chat, "Ann" if chat == ADMIN else "Bob").send(f"@@say:{text}@@")
     await gateway.api.wait_until(lambda: text in gateway.texts(chat))
+
+
+async def keep_file(tx: Transaction, chat: int, text: str) -> None:
+    """Store a kept file, and an index that is its text as well."""
+    row = {"chat": chat, "person": chat, "name": "a.txt", "hash": text, "size": len(text)}
+    stored = await tx.execute(
+        insert(kept_files)
+        .values(row | {"text": text, "kept_at": 1.0, "used_at": 2e9})
+        .returning(kept_files.c.id)
+    )
+    await tx.execute(insert(kept_words).values(file=stored.scalar_one(), bucket=-1, words=text.encode()))
 
 
 def query_rows(url: str, query: str) -> list[tuple[Any, ...]]:
@@ -145,6 +157,8 @@ async def test_somebody_blocked_since_stays_blocked_and_a_forgotten_chat_is_forg
                 await tx.execute(
                     insert(jobs).values(person=BOB, kind="reminder", text="old", made_at=1.0, next_due=2e9)
                 )
+                await keep_file(tx, ADMIN, "a canary")
+                await keep_file(tx, BOB, "a finch")
             backup = await open_backup_directory(gateway, tmp_path).make_backup(now=time.time())
             gateway.ann.send("/forget")
             await gateway.api.wait_until(lambda: gateway.api.chat(ADMIN).bot_messages[-1].buttons)
@@ -164,11 +178,14 @@ async def test_somebody_blocked_since_stays_blocked_and_a_forgotten_chat_is_forg
         # Not the one deleted since.
         assert query_rows(url, "SELECT text FROM jobs WHERE person IS NOT NULL") == [("new",)]
         assert query_rows(url, "SELECT count(*) FROM messages") == [(4,)]
+        kept = "SELECT text, words FROM kept_files JOIN kept_words ON file = id ORDER BY id"
+        assert query_rows(url, kept) == [("a canary", b"a canary"), ("a finch", b"a finch")]
         async with gateway.run():
             gateway.api.person(BOB, "Bob").send("@@say:let me in@@")
             await send_and_wait(gateway, "afresh")
         assert gateway.texts(BOB) == ["hello"]
         assert gateway.texts().count(FORGOTTEN_TEXT) == 1
+        assert query_rows(url, kept) == [("a finch", b"a finch")]
         assert b"a canary" not in parse_database_path(url).read_bytes()
         assert query_rows(url, "SELECT count(*) FROM messages") == [(4,)]  # Bob's, and the new ones
 

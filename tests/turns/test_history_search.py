@@ -10,6 +10,7 @@ from sqlalchemy import insert, select, update
 
 from bot.bench.harness.prose import write_prose
 from bot.db.conversations import kept_files, search
+from bot.db.conversations.kept_files import FOLDER_CHAT
 from bot.db.conversations.search import HistoryText
 from bot.db.engine import Database
 from bot.db.people.group_texts import StoredText
@@ -177,13 +178,13 @@ def test_of_too_much_the_newest_is_kept():
     assert [text.made_at for text in select_newest(texts, 80)] == [3.0, 2.0]
 
 
-async def test_of_kept_files_only_the_newest_are_loaded_with_the_one_that_fills_the_limit(database: Database):
+async def test_of_kept_files_without_an_index_only_the_newest_are_loaded(database: Database):
     async with database.transaction() as tx:
         for number in range(4):
             await kept_files.keep_in_folder(tx, f"{number}.txt", str(number), "ten bytes.", None, now=number)
-        loaded = await kept_files.load_texts(tx, 7, 15, has_access=True)
+        loaded = await kept_files.load_unindexed(tx, [FOLDER_CHAT], 15, None)
         assert [text.name for text in loaded] == ["3.txt", "2.txt"]
-        assert await kept_files.load_texts(tx, 7, 15, has_access=False) == []
+        assert await kept_files.load_unindexed(tx, [7], 15, None) == []
 
 
 async def test_the_day_is_that_of_the_message(harness: TurnHarness, database: Database):

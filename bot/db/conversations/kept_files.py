@@ -5,14 +5,16 @@ Those of the owner's folder are kept for everybody with access. Functions work i
 """
 
 import hashlib
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Final
 
-from sqlalchemy import ColumnElement, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, exists, func, insert, or_, select, update
 
+from bot.db.conversations.search import SearchedPeriod
 from bot.db.portable_sql import upsert
-from bot.db.tables import attachments, kept_files, lanes, messages, turns
+from bot.db.tables import attachments, kept_files, kept_words, lanes, messages, turns
 from bot.db.transaction import Transaction
 from bot.domain import Lane
 
@@ -44,15 +46,21 @@ class KeptFile:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptText:
-    """The text of a kept file, as `excerpts.split_pages` takes it apart, and since when it is kept."""
+class SearchedFile:
+    """A kept file to be searched: since when it is kept, and its text or buckets of its index.
+
+    The text is as `excerpts.split_pages` takes it apart.
+    """
 
     id: int
     name: str
     kept_at: float
-    text: str
+    text: str = ""
+    words: Mapping[int, bytes] = field(default_factory=dict)
 
 
+_SEARCHED_FILE = (kept_files.c.id, kept_files.c.name, kept_files.c.kept_at)
+_HAS_INDEX = exists().where(kept_words.c.file == kept_files.c.id)
 _KEPT_FILE = (
     *(kept_files.c.id, kept_files.c.person, kept_files.c.name),
     *(kept_files.c.pages, kept_files.c.size, kept_files.c.used_at),
@@ -133,20 +141,61 @@ async def sum_bytes(tx: Transaction) -> dict[int, int]:
     return {person: int(size) for person, size in await tx.execute(sums)}
 
 
-async def load_texts(tx: Transaction, chat: int, max_bytes: int, *, has_access: bool) -> list[KeptText]:
-    """The texts of what a chat keeps, the newest first; for those with access also those of the folder.
+async def load_unindexed(
+    tx: Transaction, chats: Collection[int], max_bytes: int, period: SearchedPeriod | None
+) -> list[SearchedFile]:
+    """The texts of what these chats keep and has no index yet, the newest first.
 
     None follows that with which they have `max_bytes` together.
     """
     newest_first = kept_files.c.id.desc()
-    chats = (chat, FOLDER_CHAT) if has_access else (chat,)
     bytes_before = func.sum(kept_files.c.size).over(order_by=newest_first) - kept_files.c.size
-    sizes = select(kept_files.c.id, bytes_before.label("bytes_before")).where(kept_files.c.chat.in_(chats))
-    sized = sizes.subquery()
-    columns = (kept_files.c.id, kept_files.c.name, kept_files.c.kept_at, kept_files.c.text)
-    query = select(*columns).join(sized, sized.c.id == kept_files.c.id)
+    sizes = select(kept_files.c.id, bytes_before.label("bytes_before"))
+    sized = sizes.where(_is_searched(chats, period), ~_HAS_INDEX).subquery()
+    query = select(*_SEARCHED_FILE, kept_files.c.text).join(sized, sized.c.id == kept_files.c.id)
     rows = await tx.execute(query.where(sized.c.bytes_before < max_bytes).order_by(newest_first))
-    return [KeptText(*row) for row in rows]
+    return [SearchedFile(*row) for row in rows]
+
+
+async def load_indexed(
+    tx: Transaction, chats: Collection[int], buckets: Collection[int], period: SearchedPeriod | None
+) -> list[SearchedFile]:
+    """What these chats keep and has an index, the newest first, with these buckets of it."""
+    query = select(*_SEARCHED_FILE, kept_words.c.bucket, kept_words.c.words)
+    query = query.join(kept_words, kept_words.c.file == kept_files.c.id)
+    query = query.where(_is_searched(chats, period), kept_words.c.bucket.in_(buckets))
+    rows = await tx.execute(query.order_by(kept_files.c.id.desc()))
+    return [
+        SearchedFile(*file, words={row.bucket: row.words for row in rows_of_file})
+        for file, rows_of_file in groupby(rows, key=lambda row: (row.id, row.name, row.kept_at))
+    ]
+
+
+def _is_searched(chats: Collection[int], period: SearchedPeriod | None) -> ColumnElement[bool]:
+    condition = kept_files.c.chat.in_(chats)
+    if period is None:
+        return condition
+    return and_(condition, kept_files.c.kept_at >= period.start, kept_files.c.kept_at < period.end)
+
+
+async def load_texts(tx: Transaction, files: Collection[int]) -> dict[int, str]:
+    """The texts of these files, by number."""
+    query = select(kept_files.c.id, kept_files.c.text).where(kept_files.c.id.in_(files))
+    return {row.id: row.text for row in await tx.execute(query)}
+
+
+async def find_unindexed(tx: Transaction) -> int | None:
+    """The number of a kept file that has no index yet; None: all have one."""
+    query = select(kept_files.c.id).where(~_HAS_INDEX).order_by(kept_files.c.id).limit(1)
+    return (await tx.execute(query)).scalar_one_or_none()
+
+
+async def store_index(tx: Transaction, file: int, buckets: Mapping[int, bytes]) -> None:
+    """Store the index of a file, unless the file is gone or has one."""
+    of_file = select(kept_files.c.id).where(kept_files.c.id == file, ~_HAS_INDEX)
+    if (await tx.execute(of_file.with_for_update())).one_or_none() is not None:
+        rows = [{"file": file, "bucket": bucket, "words": words} for bucket, words in buckets.items()]
+        await tx.execute(insert(kept_words), rows)
 
 
 async def mark_used(tx: Transaction, files: Sequence[int], *, now: float) -> None:

@@ -126,14 +126,25 @@ kept_files = Table(
     Column("turn", Id),  # below whose answer it was kept; NULL: of the owner's folder
     Column("name", Text, nullable=False),
     Column("hash", Text, nullable=False),  # of its text, or of a file of the folder: its name and bytes
-    Column("text", Text, nullable=False),
     Column("pages", Integer),  # NULL: it has none
     Column("size", Integer, nullable=False),  # of its text, in bytes
     Column("kept_at", Float, nullable=False),
     Column("used_at", Float, nullable=False),
+    Column("text", Text, nullable=False),  # last: SQLite reads it to come to what stands behind it
     UniqueConstraint("chat", "hash"),
     Index("ix_kept_files_person", "person", "size"),
     sqlite_autoincrement=True,
+)
+
+# What their texts are searched by; a file without rows here has no index yet. See agent/word_index.
+kept_words = Table(
+    "kept_words",
+    metadata,
+    Column(
+        "file", Id, ForeignKey("kept_files.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    ),
+    Column("bucket", Integer, primary_key=True, autoincrement=False),
+    Column("words", LargeBinary, nullable=False),
 )
 
 # wanted (waits for approval) → running → done. `running` without a result after a crash: outcome unknown.

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from sqlalchemy import LargeBinary, Text, insert, select
 
+from bot.agent.word_index import build_word_index
+from bot.db.conversations import kept_files as kept_store
 from bot.db.conversations.kept_files import FOLDER_CHAT
 from bot.db.engine import Database
 from bot.db.maintenance import retention
@@ -64,6 +66,7 @@ WIPED = list_columns(
     audit="after",  # the outcome of a trial stays
     lanes="notes instructions files summary summary_ahead",
     kept_files="name hash text",
+    kept_words="words",
     instructions="lane text",
     group_speakers="lane name",
     group_texts="lane name text",
@@ -223,15 +226,18 @@ async def test_kept_files_go_once_they_are_long_unused_or_their_chat_is_forgotte
     kept_at = {-5: 100.0, -6: 100.0, 7: 200.0, FOLDER_CHAT: 100.0}
     for chat, used_at in kept_at.items():
         row = {"name": WORD, "hash": str(chat), "text": WORD, "size": 6, "kept_at": 100.0}
-        await insert_row(database, kept_files, **row, chat=chat, person=7, used_at=used_at)
+        file = await insert_row(database, kept_files, **row, chat=chat, person=7, used_at=used_at)
+        async with database.transaction() as tx:
+            await kept_store.store_index(tx, file, build_word_index([WORD]))
     async with database.transaction() as tx:
         await tx.execute(insert(lanes), [{"lane": lane, "files": WORD} for lane in ("-5:3", "-51", "7")])
     await retention.forget(database, retention.build_lane_scope(Lane(-5, 3), item=1, asked_at=150.0))
-    assert await count_words(database) == {"kept_files": 3, "lanes": 2}
+    assert await count_words(database) == {"kept_files": 3, "kept_words": 3, "lanes": 2}
     await retention.forget(database, retention.build_age_scope(150.0))
     async with database.read_transaction() as tx:
         chats = set((await tx.execute(select(kept_files.c.chat))).scalars())
     assert chats == {7, FOLDER_CHAT}
+    assert await count_words(database) == {"kept_files": 2, "kept_words": 2}
 
 
 async def insert_group_rows(database: Database, lane: str, person: int, written_at: float) -> None:
