@@ -95,6 +95,7 @@ LONGEST = tuple(
     TESTS / path
     for path in (
         "test_first_commands.py",
+        "test_release.py",
         "kill/test_sweep.py",
         "kill/test_forget.py",
         "kill/test_jobs.py",

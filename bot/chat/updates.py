@@ -113,20 +113,20 @@ class UpdateRunner:
             if not updates:
                 return
             first = updates[0]
-        may_ask = role in {"admin", "member"}
-        if await self._handle_without_lane(first, role if may_ask else None):
+        speaker = role if role in {"admin", "member"} else None
+        if await self._handle_without_lane(first, speaker):
             return
-        if may_ask and first.lane is not None and await self._is_turn(first, first.lane):
+        if speaker is not None and first.lane is not None and await self._is_turn(first, first.lane):
             approvals = self._deps.turns.approvals
             now = self._clock()
             is_answer = await take_answer(self._database, approvals, updates, first.lane, now=now)
-            if not is_answer and not await self._job_answers.take(updates, first.lane, role):
-                await self._run_turn(updates, first.lane, role)
+            if not is_answer and not await self._job_answers.take(updates, first.lane, speaker):
+                await self._run_turn(updates, first.lane, speaker)
             self._on_answered([update.item for update in updates])
             return
-        if may_ask and first.item.shape == "overflow":
+        if speaker is not None and first.item.shape == "overflow":
             for group in group_by_lane(items):
-                await self._actions.run(group, role, partial(self._refusals.refuse_overflow, group), "")
+                await self._actions.run(group, speaker, partial(self._refusals.refuse_overflow, group), "")
             return
         await self._act(updates, role)
 
