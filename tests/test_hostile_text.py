@@ -38,6 +38,7 @@ from bot.agent.tool_search import SearchableTools
 from bot.attachments.excerpts import shorten_text
 from bot.attachments.outgoing_files import prepare_file
 from bot.chat.commands import sign_in, strangers
+from bot.chat.export_writer import fence, quote
 from bot.chat.unaddressed_messages import describe_group_message
 from bot.db.people.group_texts import StoredText
 from bot.db.people.groups import Group
@@ -278,6 +279,7 @@ PARSERS = (
     Parser("links of a message", _keep_known_links, MESSAGE_CHARS),
     Parser("sources of a short answer", _mark_sources, MAX_DIRECT_CHARS),
     Parser("sources of an answer", _mark_sources, in_thread=True),
+    Parser("what is exported", lambda text: quote(fence(text)), in_thread=True),
     Parser("what is read out", build_speech_text, in_thread=True),
     Parser("known addresses", lambda text: TaintState(texts=[text]).find_known(ADDRESSES), in_thread=True),
     Parser("words of a result", has_free_text),

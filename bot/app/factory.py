@@ -27,6 +27,7 @@ from bot.chat.access import Access
 from bot.chat.actions import ActionDependencies, GroupParts, OwnerSettings, ToolParts, TurnParts
 from bot.chat.commands.groups import LeaveGroupsTask
 from bot.chat.commands.registry import COMMANDS, build_group_menu, build_menu
+from bot.chat.export_runner import ExportRunner
 from bot.chat.group_directory import GroupDirectory
 from bot.chat.group_sight import GroupSight
 from bot.chat.guest_queries import GuestQueries
@@ -41,7 +42,7 @@ from bot.db.conversations import calls
 from bot.db.database_url import find_database_file, is_postgresql
 from bot.db.engine import Database
 from bot.db.queues.admin_notices import AdminNotices
-from bot.db.queues.item_bodies import SPEECH_JOB, SUMMARY_JOB
+from bot.db.queues.item_bodies import EXPORT_JOB, SPEECH_JOB, SUMMARY_JOB
 from bot.db.retry import OutageLog, retry_until_available
 from bot.domain import ItemKind, Runner
 from bot.llm.client import ModelClient
@@ -276,6 +277,7 @@ async def build(
                 SPEECH_JOB: SpeechRunner(
                     database, build_synthesizer(settings), dead_letters.notify_admins, outside_speech
                 ),
+                EXPORT_JOB: ExportRunner(database, access, groups, settings.time_zone),
                 **tools.build_task_runners(best_effort_calls),
             },
         ),

@@ -338,6 +338,24 @@ def backup(
 
 
 @cli.command(
+    epilog="Examples: canvasgram export 12345678 · canvasgram export -1001234567890:3 --folder /tmp --files",
+    context_settings={"ignore_unknown_options": True},  # the number of a group begins with a dash
+)
+def export(
+    chat: Annotated[str, typer.Argument(help="The chat's number, or chat:topic.")],
+    folder: Annotated[Path, typer.Option(help="Where to write the files.")] = Path(),
+    files: Annotated[bool, typer.Option("--files", help="With the files that the chat keeps.")] = False,
+    env_file: EnvFile = ENV_FILE,
+) -> None:
+    """Write what was said in a chat as Markdown and JSON, beside a running gateway or without one."""
+    from bot.cli.export import export_chat
+
+    settings = _load_settings(env_file)
+    for path in asyncio.run(export_chat(settings, chat, folder, with_files=files, now=time.time())):
+        typer.echo(f"Done: {path}")
+
+
+@cli.command(
     epilog="Example, with the gateway stopped: canvasgram restore backups/canvasgram-20261120T033000Z.db"
 )
 def restore(

@@ -87,7 +87,9 @@ async def find_texts(
 
 async def load_exchange(tx: Transaction, lane: Lane, turn: int) -> list[HistoryText]:
     """What was asked and answered in a turn, as it was written; empty where nothing of it may be found."""
-    return [replace(text, text=_to_written(text.text)) for text in await search.load_exchange(tx, lane, turn)]
+    return [
+        replace(text, text=restore_written(text.text)) for text in await search.load_exchange(tx, lane, turn)
+    ]
 
 
 def select_newest(texts: Sequence[HistoryText], max_chars: int = MAX_DOCUMENT_CHARS) -> list[HistoryText]:
@@ -153,7 +155,7 @@ def _rank_texts(
         # What was read along in a group may not be kept longer than a day.
         text = strip_block(stored)
         if for_people:
-            text = _to_written(text)
+            text = restore_written(text)
         char_count += len(text)
         if char_count > MAX_MESSAGE_CHARS:
             break
@@ -194,8 +196,9 @@ def _split_file(file: SearchedFile) -> list[HistoryText]:
     return pages
 
 
-def _to_written(text: str) -> str:
-    return strip_stamp(strip_data(text).strip())
+def restore_written(text: str) -> str:
+    """A user's message as its sender wrote it, without all that is of others, and without its stamp."""
+    return strip_stamp(strip_data(strip_stamp(text)).strip())
 
 
 def _to_passage(text: HistoryText, passage: str) -> Passage:

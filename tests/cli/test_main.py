@@ -267,6 +267,19 @@ def test_a_backup_is_made_without_a_gateway_and_the_exit_code_tells_of_it(
     assert call("backup", "other.db")[0] == 1
 
 
+def test_an_export_needs_a_chat_of_which_anything_is_kept(call: CommandRunner, ledger: Path) -> None:
+    assert call("export", "Anna")[0] == 2
+    nothing = "Nothing is kept of chat {}. `canvasgram report --by chat` shows the numbers.\n"
+    assert call("export", "-1001:3", "--folder", str(ledger)) == (1, "", nothing.format("-1001:3"))
+    code, out, _ = call("export", "5", "--folder", str(ledger))
+    assert (code, out.count("Done: ")) == (0, 2)
+    [markdown] = ledger.glob("chat-*.md")
+    assert (markdown.stat().st_mode & 0o777, "> a secret" in markdown.read_text()) == (0o600, True)
+    assert re.search("machine.*exported.*chat 5", call("report", "audit")[1])
+    code, out, err = call("export", "5", "--folder", str(ledger))
+    assert (code, out, "File exists" in err) == (2, "", True)
+
+
 def test_a_backup_is_restored_and_the_output_says_what_that_means(call: CommandRunner, ledger: Path) -> None:
     (ledger / "copy.db").write_bytes((ledger / "here.db").read_bytes())
     (ledger / "here.db").write_bytes(b"a ruin")

@@ -4,11 +4,12 @@ Their keys are data at rest: an item may have been stored by an earlier version.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
 from bot.domain import Lane
 
+EXPORT_JOB: Final = "export"
 FORGET_JOB: Final = "forget"
 SPEECH_JOB: Final = "speech"
 SUMMARY_JOB: Final = "summary"
@@ -96,6 +97,32 @@ class ForgetOrder:
             "tell": self.tells,
             "language": self.language,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOrder:
+    """An export that a person wants of a lane, with all topics of its chat if it is the chat's own.
+
+    It ends with `last_turn`. Stored are so many parts, up to turn `after_turn` of `after_lane`, and the kept
+    files up to `after_file`.
+    """
+
+    lane: Lane
+    person: int
+    with_files: bool
+    last_turn: int
+    parts: int = 0
+    after_lane: str = ""
+    after_turn: int = 0
+    after_file: int = 0
+
+    @classmethod
+    def parse(cls, body: Mapping[str, Any]) -> Self:
+        values = {name: body[name] for name in cls.__slots__}
+        return cls(**values | {"lane": Lane.parse(body["lane"])})
+
+    def serialize(self) -> dict[str, Any]:
+        return {"job": EXPORT_JOB, **asdict(self), "lane": self.lane.key}
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,19 +55,20 @@ async def store(
     return tuple(stored)
 
 
-async def add_parts(
+async def add_parts(  # noqa: PLR0913  # the first number is that of a later part
     tx: Transaction,
     parts: Sequence[FilePart],
     *,
     item: int,
     lane: Lane,
     reply_to: int | None = None,
+    first: int = FIRST_FILE_PART,
     now: float,
 ) -> None:
-    """Store the messages that bring stored files, behind those that answer `item`."""
+    """Store the messages that bring stored files, behind those that answer `item`; `first`: its number."""
     if parts:
         tx.changes.note_outbox(lane)
-    for number, (part, files) in enumerate(parts, FIRST_FILE_PART):
+    for number, (part, files) in enumerate(parts, first):
         message = {
             "item": item,
             "part": number,
@@ -102,9 +103,13 @@ async def load_waiting(tx: Transaction, turn: int) -> tuple[OutgoingFile, ...]:
 async def mark_sent(
     tx: Transaction, files: Sequence[OutgoingFile], file_ids: Sequence[str], kind: FileKind
 ) -> None:
-    """Store Telegram's ids of files that it has taken, and as what it took them."""
+    """Store Telegram's ids of files that it has taken, and as what it took them.
+
+    The bytes of a command's files go at once: exports are large, and would outlive what is deleted here.
+    """
+    kept_data = case((outbox_files.c.turn.is_not(None), outbox_files.c.data))
     for file, file_id in zip(files, file_ids, strict=False):
-        values = {"file_id": file_id, "kind": kind}
+        values = {"file_id": file_id, "kind": kind, "data": kept_data}
         await tx.execute(update(outbox_files).where(outbox_files.c.id == file.id).values(values))
 
 

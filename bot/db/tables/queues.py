@@ -135,7 +135,8 @@ outbox = Table(
 )
 
 # Files for people: those of a turn wait for its end, which gives them a message (a row of the outbox). The
-# bytes are deleted a week after that was sent or given up; Telegram's id, by which it is sent again, stays.
+# bytes are deleted a week after that was sent or given up, those of a command once it was sent; Telegram's
+# id, by which it is sent again, stays.
 outbox_files = Table(
     "outbox_files",
     metadata,

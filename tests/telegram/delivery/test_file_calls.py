@@ -19,6 +19,7 @@ from bot.translations.translator import ENGLISH
 from tests.support.attachment_files import make_image
 from tests.support.delivery_harness import ANN, GENEROUS_LIMITS, DeliveryHarness
 from tests.support.sql_trace import trace_sql
+from tests.support.usage_rows import UsageRows
 
 GROUP = -1001000000300
 DAY_SECONDS = 86_400.0
@@ -29,11 +30,13 @@ NARROW = replace(prepare_file("chart.png", make_image(421, 20, "PNG")), kind="ph
 DOCUMENT = prepare_file("notes.txt", b"Some notes.")
 
 
-async def store_files(harness: DeliveryHarness, *files: OutgoingFile, lane: Lane = ANN) -> list[int]:
+async def store_files(
+    harness: DeliveryHarness, *files: OutgoingFile, lane: Lane = ANN, turn: int | None = None
+) -> list[int]:
     """Store the answer "Here:" and files after it, as the end of a turn does; returns the rows."""
     async with harness.database.transaction() as tx:
         await outbox.add(tx, item=1, lane=lane, parts=(Part("Here:"),), now=time.time())
-        stored = await outbox_files.store(tx, files, turn=None, now=time.time())
+        stored = await outbox_files.store(tx, files, turn=turn, now=time.time())
         parts = plan_file_parts(stored, ENGLISH)
         await outbox_files.add_parts(tx, parts, item=1, lane=lane, now=time.time())
     return [row.id for row in await harness.load_rows()]
@@ -166,8 +169,8 @@ async def test_a_kill_at_each_step_sends_a_file_at_most_once(harness: DeliveryHa
     assert len(await harness.load_rows()) == len(rows) + (state == "sending")
 
 
-async def test_the_bytes_are_kept_a_week_beyond_their_message(harness: DeliveryHarness):
-    await store_files(harness, PHOTO)
+async def test_the_bytes_of_a_turn_are_kept_a_week_beyond_their_message(harness: DeliveryHarness):
+    await store_files(harness, PHOTO, turn=await UsageRows(harness.database).add_turn())
     later = time.time() + 8 * DAY_SECONDS
     await retention.expire_files(harness.database, now=later)
     assert [data for _, _, data in await load_files(harness)] == [PHOTO.data]  # it was not sent yet
@@ -176,6 +179,12 @@ async def test_the_bytes_are_kept_a_week_beyond_their_message(harness: DeliveryH
     await retention.expire_files(harness.database, now=time.time() + 6 * DAY_SECONDS)
     assert [data for _, _, data in await load_files(harness)] == [PHOTO.data]
     await retention.expire_files(harness.database, now=later)
+    [(_, file_id, data)] = await load_files(harness)
+    assert (data, bool(file_id)) == (None, True)
+
+
+async def test_the_bytes_of_a_command_go_once_telegram_has_them(harness: DeliveryHarness):
+    await deliver(harness, PHOTO)
     [(_, file_id, data)] = await load_files(harness)
     assert (data, bool(file_id)) == (None, True)
 

@@ -1,0 +1,62 @@
+"""/export: has what was said in a chat made into files, with its kept files if that is wanted."""
+
+from bot.chat.actions import ActionContext, ActionResult, expire_button, reply_text
+from bot.db.conversations import kept_files
+from bot.db.maintenance import exports
+from bot.db.queues import inbox
+from bot.db.queues.item_bodies import ExportOrder
+from bot.domain import Button, Part
+from bot.translations.translator import translatable
+
+NOTHING_TO_EXPORT = translatable("There's nothing to export: I don't keep anything of this chat.")
+EXPORT_REFUSAL = translatable("Only administrators of this group can export it.")
+FILES = "export:files"
+TEXTS = "export:texts"
+
+
+async def handle_export(context: ActionContext) -> ActionResult:
+    """/export; where files are kept, it asks about them first."""
+    translate = context.translate
+    if not context.moderates:
+        return reply_text(translate(EXPORT_REFUSAL))
+    kept = await kept_files.list_files(context.tx, context.lane.chat)
+    if not kept:
+        return reply_text(await _order_export(context, with_files=False))
+    question = translate.plural(
+        "Do you also want the {count} file I keep here?",
+        "Do you also want the {count} files I keep here?",
+        len(kept),
+    )
+    return reply_text(
+        question, (Button(translate("With files"), FILES), Button(translate("Without files"), TEXTS))
+    )
+
+
+async def handle_export_button(context: ActionContext) -> ActionResult:
+    """A button of the question."""
+    if not context.moderates:
+        return ActionResult(toast=context.translate(EXPORT_REFUSAL))
+    if context.args not in {"files", "texts"}:
+        return expire_button(context)
+    text = await _order_export(context, with_files=context.args == "files")
+    return ActionResult(replacement=Part(text))
+
+
+async def _order_export(context: ActionContext, *, with_files: bool) -> str:
+    """Have the export made, unless something hinders it; says which."""
+    translate = context.translate
+    if await exports.is_busy(context.tx, context.lane.chat):
+        return translate("I'm still exporting or deleting this chat. Please try again later.")
+    last_turn = await exports.find_last_turn(context.tx, context.lane)
+    if last_turn is None and not with_files:
+        return translate(NOTHING_TO_EXPORT)
+    order = ExportOrder(context.lane, context.person, with_files, last_turn or 0)
+    await inbox.add(
+        context.tx,
+        kind="system",
+        lane=None,
+        sender=context.person,
+        body=order.serialize(),
+        now=context.now,
+    )
+    return translate("I'm exporting this chat. You'll get it here as files.")
