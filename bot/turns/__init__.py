@@ -11,6 +11,7 @@ from bot.turns.approval_questions import find_choice
 from bot.turns.approvals import Approvals
 from bot.turns.cache_warmup import WARMUP_PROMPTS
 from bot.turns.context_window import (
+    PERSONA_LABEL,
     TOOL_LABEL,
     ContextWindow,
     PromptBreakdown,
@@ -38,6 +39,7 @@ from bot.turns.turn_request import TurnRequest, build_user_messages, strip_stamp
 __all__ = [
     "CONTENT_NAMES",
     "LEAST_RESERVE_TOKENS",
+    "PERSONA_LABEL",
     "TOOL_LABEL",
     "TOOL_RESERVE_TOKENS",
     "WARMUP_PROMPTS",

@@ -24,6 +24,7 @@ from tools.builtin.look_back import look_back
 from tools.registry import measure_definition
 
 TOOL_LABEL = "tool "
+PERSONA_LABEL = "persona "
 """The label of a tool in a PromptBreakdown: this, and its name."""
 
 ToolboxFor = Callable[[tuple[str, ...] | None], Toolbox]
@@ -295,7 +296,10 @@ class PromptBreakdowns:
                 )
                 for definition in window.toolbox.definitions
             ),
-            (translatable("instructions"), _estimate_head(PromptHead(window.conversation.instructions))),
+            (
+                await _find_instructions_label(tx, lane, window.conversation.instructions),
+                _estimate_head(PromptHead(window.conversation.instructions)),
+            ),
             (translatable("notes"), _estimate_head(PromptHead(notes=window.conversation.notes))),
             (translatable("kept files"), _estimate_head(PromptHead(files=window.conversation.files))),
             (translatable("summary"), _estimate_head(PromptHead(summary=window.conversation.summary))),
@@ -310,3 +314,11 @@ class PromptBreakdowns:
         return PromptBreakdown(
             parts, total, config.prompt_budget, *last_counts, left_out_turns=window.history_cut.first_turn
         )
+
+
+async def _find_instructions_label(tx: Transaction, lane: Lane, text: str | None) -> str:
+    """What the instructions of a conversation are called: the persona, while it is used and as it was."""
+    current = await instructions.find(tx, lane)
+    if current.persona is not None and current.text == text:
+        return f"{PERSONA_LABEL}{current.persona}"
+    return translatable("instructions")

@@ -70,6 +70,8 @@ async def instruct_and_forget(gateway: GatewayHarness) -> None:
     await say(gateway, "@@say:five@@")
     assert read_system_text(gateway) == f"{HEAD}\n{INSTRUCTIONS_LINE}\nUse three."
 
+    await use_personas(gateway)
+
     question = await say(gateway, "/forget")
     count = len(gateway.texts())
     gateway.ann.tap(question, "Forget it all")
@@ -78,6 +80,35 @@ async def instruct_and_forget(gateway: GatewayHarness) -> None:
     assert (await say(gateway, "/instructions")).text.startswith("No instructions yet.")
     await say(gateway, "@@say:six@@")
     assert read_system_text(gateway) == HEAD
+
+
+async def use_personas(gateway: GatewayHarness) -> None:
+    """A persona stands in the head from the next conversation on, and as long as that goes on."""
+    await say(gateway, "/instructions save Tutor Ask, don't tell.")
+    await say(gateway, "/instructions save Poet Rhyme.")
+    shown = await say(gateway, "/instructions")
+    assert [button["text"] for button in shown.buttons] == ["Remove", "Tutor", "Poet"]
+    gateway.ann.tap(shown, "Tutor")
+    await gateway.api.wait_until(lambda: shown.text.startswith("I'll answer as Tutor after /new."))
+    gateway.ann.tap(shown, "Start it")
+    await gateway.api.wait_until(lambda: shown.text.startswith("New conversation."))
+    await say(gateway, "@@say:six@@")
+    as_tutor = f"{HEAD}\n{INSTRUCTIONS_LINE}\nAsk, don't tell."
+    assert read_system_text(gateway) == as_tutor
+    assert "\npersona Tutor: " in (await say(gateway, "/context")).text
+    await say(gateway, "/instructions save tutor Only ask.")
+    await say(gateway, "@@say:seven@@")
+    assert read_system_text(gateway) == as_tutor
+    assert "\ninstructions: " in (await say(gateway, "/context")).text
+    await say(gateway, "/new")
+    await say(gateway, "@@say:eight@@")
+    assert read_system_text(gateway) == f"{HEAD}\n{INSTRUCTIONS_LINE}\nOnly ask."
+    await say(gateway, "/instructions delete Tutor")
+    await say(gateway, "@@say:nine@@")
+    assert "Only ask." in read_system_text(gateway)
+    await say(gateway, "/new")
+    await say(gateway, "@@say:ten@@")
+    assert read_system_text(gateway).endswith("Use three.")  # as before
 
 
 async def test_a_topic_follows_its_group_unless_it_has_its_own(tmp_path: Path):

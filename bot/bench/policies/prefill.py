@@ -42,6 +42,7 @@ from bot.turns import (
 
 SEEDS = (1, 2, 3)
 THOUGHT_TOKENS = 150  # of one step's thought
+PERSONA_TOKENS = (100,) * 5  # of the instructions of each
 RECALL_DISTANCES = (1, 5, 10)  # turns back
 MAX_CHAT_RATIO = 1.05
 MAX_TOOL_RATIO = 1.12
@@ -116,7 +117,8 @@ def run_prefill(
     for name, style in styles.items():
         print_line(f"measuring: {name}")
         scores.append(_measure_style(name, style, options, toolbox))
-    return PrefillReport(tuple(scores), _describe_conditions(options, toolbox))
+    personas = ("personas", _describe_personas(options, toolbox))
+    return PrefillReport(tuple(scores), (*_describe_conditions(options, toolbox), personas))
 
 
 def _measure_style(name: str, style: ChatStyle, options: PrefillOptions, toolbox: Toolbox) -> PrefillScore:
@@ -148,24 +150,51 @@ def _measure_style(name: str, style: ChatStyle, options: PrefillOptions, toolbox
     )
 
 
+def _describe_personas(options: PrefillOptions, toolbox: Toolbox) -> str:
+    """What chats compute at one endpoint, each with a persona of its own, beside the same chats without."""
+    texts = [write_prose(tokens, seed).strip() for seed, tokens in enumerate(PERSONA_TOKENS)]
+    computed = [
+        _measure_side_by_side(options, toolbox, instructions) for instructions in (texts, [""] * len(texts))
+    ]
+    extra = (computed[0] - computed[1]) / len(texts)
+    return (
+        f"{len(texts)} short chats of {options.turns} turns at one endpoint compute "
+        f"{computed[0] / 1000:,.1f} k with a persona of {PERSONA_TOKENS[0]} tokens each, "
+        f"{computed[1] / 1000:,.1f} k without: {extra:,.0f} tokens for each persona"
+    )
+
+
+def _measure_side_by_side(options: PrefillOptions, toolbox: Toolbox, instructions: Sequence[str]) -> int:
+    """The tokens computed for chats with these instructions, which answer turn by turn."""
+    meter = CacheMeter()
+    _Conversation(toolbox, options.budget, meter).warm_up()
+    chats = [_Conversation(toolbox, options.budget, meter, text) for text in instructions]
+    scripts = [write_conversation(STYLES["short chat"], options.turns, seed) for seed in range(len(chats))]
+    for turns in zip(*scripts, strict=True):
+        for chat, turn in zip(chats, turns, strict=True):
+            chat.run_turn(turn)
+    return meter.computed
+
+
 class _Conversation:
     """One scripted conversation with the window of its prompt, as the gateway would store it."""
 
-    def __init__(self, toolbox: Toolbox, budget: int, meter: CacheMeter) -> None:
+    def __init__(self, toolbox: Toolbox, budget: int, meter: CacheMeter, instructions: str = "") -> None:
         self.meter = meter
         self.cuts = 0
         self._toolbox = toolbox
         self._budget = budget
         self._past_turns: list[PastTurn] = []
         self._messages: list[list[Message]] = []
+        conversation = Conversation(instructions=instructions)
         self._window = ContextWindow(
-            Conversation(),
-            Conversation(),
+            conversation,
+            conversation,
             is_begun=True,
             toolbox=toolbox,
             past_turns=(),
             history_cut=HistoryCut(),
-            fixed_tokens=estimate_fixed_tokens(Conversation(), SYSTEM_PROMPT, toolbox),
+            fixed_tokens=estimate_fixed_tokens(conversation, SYSTEM_PROMPT, toolbox),
             token_ratio=1.0,
         )
 

@@ -1,26 +1,40 @@
 """/instructions: what a chat or a topic wants of every answer, shown, set and removed.
 
-A conversation keeps what it began with, so a change offers to begin a new one.
+A conversation keeps what it began with, so a change offers to begin a new one. Personas are instructions that
+admins have named, for any chat to use.
 """
+
+import re
+from dataclasses import replace
+from difflib import get_close_matches
 
 from bot.chat.actions import (
     ActionContext,
     ActionResult,
+    build_hint,
     build_part,
+    build_rows,
     expire_button,
-    reply_hint,
     reply_text,
 )
-from bot.db.conversations import conversations, instructions
+from bot.db.conversations import conversations, instructions, personas
 from bot.db.conversations.instructions import MAX_CHARACTERS, Instructions
+from bot.db.conversations.personas import MAX_PERSONAS, Persona
 from bot.domain import Button, Part
-from bot.translations.formats import format_number
+from bot.translations.formats import format_list, format_number
 from bot.translations.translator import translatable
 
 NONE_HERE = "none"
 """What the button carries by which a topic follows nothing."""
 
+USE = "use:"
+"""With what the button of a persona begins; its number follows."""
+
 REFUSAL = translatable("Only administrators of this group can change my instructions here.")
+PERSONA_GONE = translatable("This persona no longer exists.")
+BUTTONS_PER_ROW = 3
+_SAVE = re.compile(r"save\s+(\w[\w-]{0,31})\s+(.+)", re.IGNORECASE | re.DOTALL)
+_NAMED = re.compile(r"(use|delete)\s+(\S{1,64})", re.IGNORECASE)
 
 
 async def handle_instructions(context: ActionContext) -> ActionResult:
@@ -29,21 +43,116 @@ async def handle_instructions(context: ActionContext) -> ActionResult:
     text = context.args
     if not text:
         return await _show(context)
+    if (answer := await _handle_persona_words(context)) is not None:
+        return answer
     if not context.moderates:
         return reply_text(translate(REFUSAL))
     if len(text) > MAX_CHARACTERS:
-        return reply_text(
-            translate(
-                "That's {count} characters; the limit is {limit}. Please shorten it.",
-                count=format_number(translate, len(text)),
-                limit=format_number(translate, MAX_CHARACTERS),
-            )
-        )
+        return _refuse_length(context, text)
     await instructions.put(context.tx, context.lane, text, person=context.person, now=context.now)
     if not await _waits_for_new_conversation(context, text):
         return reply_text(translate("From your next message on, I'll follow this in every answer here."))
     question = translate("I'll follow this after /new. Start a new conversation now?")
     return ActionResult(parts=(_offer_new_conversation(context, question),))
+
+
+def _refuse_length(context: ActionContext, text: str) -> ActionResult:
+    translate = context.translate
+    return reply_text(
+        translate(
+            "That's {count} characters; the limit is {limit}. Please shorten it.",
+            count=format_number(translate, len(text)),
+            limit=format_number(translate, MAX_CHARACTERS),
+        )
+    )
+
+
+async def _handle_persona_words(context: ActionContext) -> ActionResult | None:
+    """Use a persona; save or delete one, for admins in private. None: the words are instructions.
+
+    Instructions may begin with such a word, too: a name decides that is there, or nearly.
+    """
+    keeps_them = context.role == "admin" and not context.is_group
+    save = _SAVE.fullmatch(context.args)
+    if save is not None and keeps_them:
+        return await _save_persona(context, save[1], save[2].strip())
+    named = _NAMED.fullmatch(context.args)
+    if named is None:
+        return None
+    is_deletion = named[1].lower() == "delete"
+    stored = await personas.list_all(context.tx)
+    if not stored or (is_deletion and not keeps_them):
+        return None
+    persona = next((persona for persona in stored if persona.has_name(named[2])), None)
+    names = [persona.name for persona in stored]
+    if persona is None:
+        if not is_deletion and not get_close_matches(named[2], names):
+            return None
+        listed = format_list(context.translate, names)
+        text = context.translate(
+            "I don't know the persona {name}. These exist: {names}.", name=named[2], names=listed
+        )
+        return reply_text(text)
+    if is_deletion:
+        return await _delete_persona(context, persona)
+    if not context.moderates:
+        return reply_text(context.translate(REFUSAL))
+    return ActionResult(parts=(await _use_persona(context, persona),))
+
+
+async def _save_persona(context: ActionContext, name: str, text: str) -> ActionResult:
+    """Name a text, or give a persona a new one."""
+    translate = context.translate
+    if len(text) > MAX_CHARACTERS:
+        return _refuse_length(context, text)
+    stored = await personas.list_all(context.tx)
+    earlier = next((persona for persona in stored if persona.has_name(name)), None)
+    if earlier is not None:
+        await personas.replace_text(context.tx, earlier.id, text)
+        await context.record_audit(
+            "replaced", f"persona {earlier.name}", {"text": earlier.text}, {"text": text}
+        )
+        return reply_text(
+            translate(
+                "I've replaced {name}. Where it is used, the new text counts from the next conversation on.",
+                name=earlier.name,
+            )
+        )
+    if len(stored) >= MAX_PERSONAS:
+        names = format_list(translate, [persona.name for persona in stored])
+        return reply_text(
+            translate(
+                "There are already {count} personas, the most there can be. Delete one first: {names}.",
+                count=len(stored),
+                names=names,
+            )
+        )
+    await personas.add(context.tx, name, text)
+    await context.record_audit("saved", f"persona {name}", None, {"text": text})
+    return reply_text(translate("Saved. /instructions offers {name} to everybody.", name=name))
+
+
+async def _delete_persona(context: ActionContext, persona: Persona) -> ActionResult:
+    await personas.remove(context.tx, persona.id)
+    await context.record_audit("deleted", f"persona {persona.name}", {"text": persona.text}, None)
+    return reply_text(
+        context.translate(
+            "I've deleted {name}. Where it was used, I go on without it from the next conversation on.",
+            name=persona.name,
+        )
+    )
+
+
+async def _use_persona(context: ActionContext, persona: Persona) -> Part:
+    await instructions.use_persona(
+        context.tx, context.lane, persona.id, person=context.person, now=context.now
+    )
+    if not await _waits_for_new_conversation(context, persona.text):
+        return Part(context.translate("I'll answer as {name} from your next message on.", name=persona.name))
+    question = context.translate(
+        "I'll answer as {name} after /new. Start a new conversation now?", name=persona.name
+    )
+    return _offer_new_conversation(context, question)
 
 
 async def handle_button(context: ActionContext) -> ActionResult:
@@ -52,6 +161,13 @@ async def handle_button(context: ActionContext) -> ActionResult:
         return ActionResult(toast=context.translate(REFUSAL))
     if context.args == NONE_HERE:
         return await _follow_none(context)
+    if context.args.startswith(USE):
+        stored = await personas.list_all(context.tx)
+        number = context.args.removeprefix(USE)
+        persona = next((persona for persona in stored if str(persona.id) == number), None)
+        if persona is None:
+            return ActionResult(toast=context.translate(PERSONA_GONE))
+        return ActionResult(replacement=await _use_persona(context, persona))
     return await _remove(context)
 
 
@@ -69,15 +185,18 @@ async def _follow_none(context: ActionContext) -> ActionResult:
 
 
 async def _remove(context: ActionContext) -> ActionResult:
-    """Remove the text that the button was shown with; a topic follows its group's again."""
+    """Remove what the button was shown with; a topic follows its group's again, a chat its own."""
     translate = context.translate
     current = await instructions.find(context.tx, context.lane)
     if current.is_inherited or not current.set_at or context.args != _name_version(current):
         return expire_button(context)
-    await instructions.remove(context.tx, context.lane)
+    if current.persona is None:
+        await instructions.remove(context.tx, context.lane)
+    else:
+        await instructions.leave_persona(context.tx, context.lane)
     now_valid = await instructions.find(context.tx, context.lane)
     if now_valid.text:
-        return await _say_inherited(context, now_valid)
+        return await _say_followed(context, now_valid)
     if not await _waits_for_new_conversation(context, now_valid.text):
         return ActionResult(
             toast=translate("Removed."), replacement=Part(translate("I no longer follow this."))
@@ -86,48 +205,68 @@ async def _remove(context: ActionContext) -> ActionResult:
     return ActionResult(toast=translate("Removed."), replacement=_offer_new_conversation(context, question))
 
 
-async def _say_inherited(context: ActionContext, inherited: Instructions) -> ActionResult:
+async def _say_followed(context: ActionContext, current: Instructions) -> ActionResult:
+    """Say what counts again."""
     translate = context.translate
-    text = translate("This topic follows its group's instructions again.")
-    if not await _waits_for_new_conversation(context, inherited.text):
+    text = translate("Your own instructions count again.")
+    if current.is_inherited:
+        text = translate("This topic follows its group's instructions again.")
+    if not await _waits_for_new_conversation(context, current.text):
         return ActionResult(replacement=Part(text))
     question = translate("I'll follow this after /new. Start a new conversation now?")
     return ActionResult(replacement=_offer_new_conversation(context, f"{text} {question}"))
 
 
 async def _show(context: ActionContext) -> ActionResult:
-    translate = context.translate
+    """Show what is followed here, and a button for each persona."""
     current = await instructions.find(context.tx, context.lane)
+    shown = await _build_current(context, current)
+    stored = await personas.list_all(context.tx)
+    buttons = [
+        Button(persona.name, f"instructions:{USE}{persona.id}")
+        for persona in stored
+        if context.moderates and persona.name != current.persona
+    ]
+    rows = build_rows(buttons, BUTTONS_PER_ROW)
+    return ActionResult(parts=(replace(shown, buttons=(*shown.buttons, *rows)),))
+
+
+async def _build_current(context: ActionContext, current: Instructions) -> Part:
+    translate = context.translate
     if current.set_at and not current.text:
-        return _show_none(context, current)
+        return _build_none(context, current)
     if not current.text:
-        return reply_hint(
-            translate(
-                "No instructions yet. Write, for example, `/instructions answer in two sentences`, and "
-                "I'll follow that in every answer here."
-            )
+        hint = translate(
+            "No instructions yet. Write, for example, `/instructions answer in two sentences`, and "
+            "I'll follow that in every answer here."
         )
-    lines = [translate("My instructions for every answer here:"), current.text]
+        if context.role == "admin" and not context.is_group:
+            hint += " " + translate("To name some for everybody: `/instructions save Tutor ask, don't tell`")
+        return build_hint(hint)
+    heading = translate("My instructions for every answer here:")
+    if current.persona is not None:
+        heading = translate("I answer here as {name}:", name=current.persona)
+    lines = [heading, current.text]
     if await _waits_for_new_conversation(context, current.text):
         lines.append(translate("This applies after /new."))
     if current.is_inherited:
         lines.append(translate("These are the whole group's; this topic can have its own."))
     text = "\n\n".join(lines)
     if not context.moderates:
-        return reply_text(text)
+        return build_part(text)
     button = Button(translate("Remove"), f"instructions:{_name_version(current)}")
     if current.is_inherited:
         button = Button(translate("None here"), f"instructions:{NONE_HERE}")
-    return reply_text(text, (button,))
+    return build_part(text, (button,))
 
 
-def _show_none(context: ActionContext, current: Instructions) -> ActionResult:
+def _build_none(context: ActionContext, current: Instructions) -> Part:
     """Say that a topic follows nothing, whatever its group does."""
     text = context.translate("I don't follow any instructions in this topic.")
     if not context.moderates:
-        return reply_text(text)
+        return build_part(text)
     button = Button(context.translate("As in the group"), f"instructions:{_name_version(current)}")
-    return reply_text(text, (button,))
+    return build_part(text, (button,))
 
 
 async def _waits_for_new_conversation(context: ActionContext, text: str) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from bot.chat.actions import ActionContext, ActionResult, reply_text
 from bot.translations.formats import abbreviate_number
 from bot.translations.translator import Translator
-from bot.turns import TOOL_LABEL, PromptBreakdown
+from bot.turns import PERSONA_LABEL, TOOL_LABEL, PromptBreakdown
 
 MAX_LISTED_PARTS = 40  # further parts are summed
 
@@ -41,6 +41,8 @@ def format_prompt_breakdown(translate: Translator, breakdown: PromptBreakdown) -
 def _format_label(translate: Translator, label: str) -> str:
     if label.startswith(TOOL_LABEL):
         return translate("tool {name}", name=label.removeprefix(TOOL_LABEL))
+    if label.startswith(PERSONA_LABEL):
+        return translate("persona {name}", name=label.removeprefix(PERSONA_LABEL))
     return translate(label)
 
 

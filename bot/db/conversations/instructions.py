@@ -1,22 +1,25 @@
 """What a chat or a topic wants of every answer: one short text, which a topic inherits from its group.
 
-A conversation keeps the text it began with. Functions work inside the caller's transaction `tx`.
+A persona is followed in its place. A conversation keeps the text it began with. Functions work inside the
+caller's transaction `tx`.
 """
 
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import bindparam, delete, select, update
 
 from bot.db.portable_sql import upsert
-from bot.db.tables import instructions
+from bot.db.tables import instructions, personas
 from bot.db.transaction import Transaction
 from bot.domain import Lane
 
 MAX_CHARACTERS = 1000
 
 # Built once: building a statement costs more than running it.
-_SELECT_OWN_AND_INHERITED = select(instructions).where(
-    instructions.c.lane.in_((bindparam("own"), bindparam("inherited")))
+_SELECT_OWN_AND_INHERITED = (
+    select(instructions, personas.c.name.label("persona_name"), personas.c.text.label("persona_text"))
+    .select_from(instructions.outerjoin(personas, personas.c.id == instructions.c.persona))
+    .where(instructions.c.lane.in_((bindparam("own"), bindparam("inherited"))))
 )
 
 
@@ -24,12 +27,14 @@ _SELECT_OWN_AND_INHERITED = select(instructions).where(
 class Instructions:
     """The text that holds in a lane; empty: there is none, or a topic has chosen to follow none.
 
-    `set_at`: when it was set (epoch seconds). `is_inherited`: it is the whole chat's.
+    `set_at`: when it was set (epoch seconds). `is_inherited`: it is the whole chat's. `persona`: whose text
+    it is; None: the chat's own.
     """
 
     text: str = ""
     set_at: float = 0.0
     is_inherited: bool = False
+    persona: str | None = None
 
 
 async def find(tx: Transaction, lane: Lane) -> Instructions:
@@ -42,14 +47,29 @@ async def find(tx: Transaction, lane: Lane) -> Instructions:
     row = by_lane.get(lane.key) or by_lane.get(inherited)
     if row is None:
         return Instructions()
-    return Instructions(row.text, row.set_at, is_inherited=row.lane != lane.key)
+    text = row.text if row.persona_text is None else row.persona_text
+    return Instructions(text, row.set_at, is_inherited=row.lane != lane.key, persona=row.persona_name)
 
 
 async def put(tx: Transaction, lane: Lane, text: str, *, person: int, now: float) -> None:
     """Store the text of a lane in place of an earlier one."""
-    row = {"text": text, "person": person, "set_at": now}
+    row = {"text": text, "person": person, "set_at": now, "persona": None}
     statement = upsert(instructions).values({"lane": lane.key, **row})
     await tx.execute(statement.on_conflict_do_update(index_elements=["lane"], set_=row))
+
+
+async def use_persona(tx: Transaction, lane: Lane, persona: int, *, person: int, now: float) -> None:
+    """Have a persona followed in a lane; its own text stays for later."""
+    row = {"persona": persona, "person": person, "set_at": now}
+    statement = upsert(instructions).values({"lane": lane.key, "text": "", **row})
+    await tx.execute(statement.on_conflict_do_update(index_elements=["lane"], set_=row))
+
+
+async def leave_persona(tx: Transaction, lane: Lane) -> None:
+    """Have the lane's own text followed again, or what it inherits."""
+    own = instructions.c.lane == lane.key
+    await tx.execute(delete(instructions).where(own, instructions.c.text == ""))
+    await tx.execute(update(instructions).where(own).values(persona=None))
 
 
 async def remove(tx: Transaction, lane: Lane) -> None:

@@ -209,6 +209,17 @@ instructions = Table(
     Column("text", Text, nullable=False),
     Column("person", BigInteger, nullable=False),  # who set it
     Column("set_at", Float, nullable=False),
+    Column("persona", Id),  # what is followed in place of the text
+)
+
+# Instructions that admins have named; they belong to no chat.
+personas = Table(
+    "personas",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("text", Text, nullable=False),
+    sqlite_autoincrement=True,
 )
 
 # What people think of an answer, by their reaction to one of its messages.

@@ -2,14 +2,15 @@
 
 import pytest
 
-from bot.db.conversations import conversations, instructions
+from bot.db.conversations import conversations, instructions, personas
 from bot.db.conversations.conversations import Conversation
 from bot.db.conversations.instructions import MAX_CHARACTERS, Instructions
+from bot.db.conversations.personas import MAX_PERSONAS
 from bot.db.engine import Database
 from bot.db.people import groups
 from bot.db.people.groups import Group
 from bot.domain import Lane
-from tests.support.update_harness import ANNA, UpdateHarness
+from tests.support.update_harness import ADMIN, ANNA, UpdateHarness
 
 LANE = Lane(ANNA)
 
@@ -17,8 +18,15 @@ LANE = Lane(ANNA)
 @pytest.fixture
 async def harness(database: Database) -> UpdateHarness:
     harness = UpdateHarness(database)
+    await harness.let_in(ADMIN, "admin")
     await harness.let_in(ANNA)
     return harness
+
+
+async def say(harness: UpdateHarness, text: str, person: int = ANNA) -> str:
+    """Write a command; return the reply."""
+    [reply] = await harness.send_text(text, person)
+    return reply.text
 
 
 async def find(harness: UpdateHarness, lane: Lane = LANE) -> Instructions:
@@ -78,3 +86,82 @@ async def test_the_text_of_a_topic_comes_before_its_groups_and_both_move_with_it
         assert await instructions.find(tx, Lane(-5)) == Instructions("of all", 1.0)
         assert await instructions.find(tx, Lane(-5, 4)) == Instructions("of its topic", 4.0)
         assert await instructions.find(tx, Lane(-1005)) == Instructions()
+
+
+async def test_admins_name_ten_personas_at_most_and_replace_and_delete_them(harness: UpdateHarness):
+    assert await say(harness, "/instructions save Tutor Ask.", ADMIN) == (
+        "Saved. /instructions offers Tutor to everybody."
+    )
+    too_long = await say(harness, f"/instructions save Poet {'x' * 1001}", ADMIN)
+    assert too_long == "That's 1,001 characters; the limit is 1,000. Please shorten it."
+    for number in range(1, MAX_PERSONAS):
+        await say(harness, f"/instructions save P{number} Rhyme\nin lines.", ADMIN)
+    full = "There are already 10 personas, the most there can be. Delete one first: Tutor, P1, P2,"
+    assert (await say(harness, "/instructions save More Sing.", ADMIN)).startswith(full)
+    assert (await say(harness, "/instructions save TUTOR Only ask.", ADMIN)).startswith(
+        "I've replaced Tutor."
+    )
+    assert (await say(harness, "/instructions delete Nobody", ADMIN)).startswith(
+        "I don't know the persona Nobody. These exist: Tutor, P1, P2,"
+    )
+    assert (await say(harness, "/instructions delete p1", ADMIN)).startswith("I've deleted P1.")
+    async with harness.database.read_transaction() as tx:
+        stored = await personas.list_all(tx)
+    assert [(stored[0].name, stored[0].text), len(stored)] == [("Tutor", "Only ask."), MAX_PERSONAS - 1]
+
+
+async def test_only_a_name_that_is_there_makes_instructions_a_persona(harness: UpdateHarness):
+    for words in ("use Tutor", "save Tutor Ask.", "delete Tutor"):
+        await say(harness, f"/instructions {words}")
+        assert (await find(harness)).text == words  # Anna is no admin, and no persona is there
+    await say(harness, "/instructions save Tutor Ask.", ADMIN)
+    for words in ("use short sentences", "use emojis", "delete tutor"):
+        await say(harness, f"/instructions {words}")
+        assert (await find(harness)).text == words
+    assert await say(harness, "/instructions use Tutr") == (
+        "I don't know the persona Tutr. These exist: Tutor."
+    )
+    assert await say(harness, "/instructions use tutor") == "I'll answer as Tutor from your next message on."
+    assert await find(harness) == Instructions("Ask.", harness.now, persona="Tutor")
+
+
+async def test_a_persona_is_left_as_easily_and_the_own_text_counts_again(harness: UpdateHarness):
+    await say(harness, "/instructions save Tutor Ask.", ADMIN)
+    [shown] = await harness.send_text("/instructions")
+    for _ in range(5):
+        await harness.tap(shown.buttons["Tutor"])
+    [used] = await harness.send_text("/instructions")
+    assert (used.text, list(used.buttons)) == ("I answer here as Tutor:\n\nAsk.", ["Remove"])
+    await harness.tap(used.buttons["Remove"])
+    assert await find(harness) == Instructions()
+    await say(harness, "/instructions be kind")
+    await harness.tap(shown.buttons["Tutor"])
+    [used] = await harness.send_text("/instructions")
+    await harness.tap(used.buttons["Remove"])
+    assert (await find(harness)).text == "be kind"
+    await harness.tap(shown.buttons["Tutor"])
+    await say(harness, "/instructions delete Tutor", ADMIN)
+    assert (await find(harness)).text == "be kind"
+    assert (await harness.tap(shown.buttons["Tutor"]))[0] == "This persona no longer exists."
+    for data in ("instructions:use:", "instructions:use:x", "instructions:use:" + "9" * 40):
+        assert (await harness.tap(data))[0] == "This persona no longer exists."
+
+
+async def test_in_a_group_its_administrators_choose_the_persona(harness: UpdateHarness):
+    group = Group(-5, "Family", "in", 1.0)
+    async with harness.database.transaction() as tx:
+        await groups.put(tx, group)
+        await personas.add(tx, "Tutor", "Ask.")
+    harness.groups.remember(group)
+    chat = {"id": -5, "type": "supergroup", "title": "Family"}
+
+    async def write(text: str, person: int) -> str:
+        entities = [{"type": "bot_command", "offset": 0, "length": len("/instructions")}]
+        [reply] = await harness.send_text(text, person, chat=chat, entities=entities)
+        return reply.text
+
+    refusal = "Only administrators of this group can change my instructions here."
+    assert await write("/instructions use Tutor", ANNA) == refusal
+    harness.administrators.people.add(ANNA)
+    assert (await write("/instructions use Tutor", ANNA)).startswith("I'll answer as Tutor")
+    assert await find(harness, Lane(-5, 3)) == Instructions("Ask.", harness.now, True, "Tutor")

@@ -95,6 +95,7 @@ WITHOUT_TEXT = list_columns(
     verdicts="value",
     groups="title state speakers name",  # as names of people, they stay
     # What admins have set and changed; it belongs to no chat.
+    personas="name text",
     sources="name kind address options trouble",
     tools="name source definition hash pending flagged rule",
     grants="tool whom hash",
