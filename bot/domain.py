@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, Protocol
 from bot.translations.translator import Translatable, Translator
 
 Role = Literal["system", "user", "assistant", "tool"]
-ItemKind = Literal["update", "resume", "reminder", "task", "system"]
+ItemKind = Literal["update", "resume", "reminder", "task", "hook", "system"]
 ItemShape = Literal[
     "text", "deep", "command", "new", "tap", "stop", "edit", "overflow", "guest", "unaddressed", "other"
 ]
@@ -48,6 +48,8 @@ DAY_SECONDS: Final = 86_400
 MAX_TURN_SECONDS: Final = DAY_SECONDS
 """No turn works longer, and no call takes longer with its wait: searches in the ledger rely on it."""
 BRAKE_FINISH_REASON: Final = "brake"  # of a reply that our side cut short
+HOOK_SECRET_PREFIX: Final = "hook_"  # noqa: S105  # a mark, no secret
+"""Secrets of hooks begin so, and are known by it where somebody quotes them."""
 MAX_BLOCK_TIMES: Final = 64  # of one call; servers that send token by token would fill the ledger
 
 # Lower goes first when seats are short; the endpoint gets the same numbers.
@@ -322,6 +324,7 @@ class Part:
     """One Telegram message to send: plain text, entities in Bot API JSON (UTF-16 units), rows of buttons.
 
     `kind`: unless it is a text, its files are stored beside it, and `text` is their caption.
+    `secret`: words of the text that are not kept once it was sent.
     """
 
     text: str
@@ -329,6 +332,7 @@ class Part:
     buttons: tuple[tuple[Button, ...], ...] = ()
     silent: bool = False
     kind: PartKind = "text"
+    secret: str = ""
 
 
 @dataclass(frozen=True, slots=True)

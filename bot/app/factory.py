@@ -31,10 +31,11 @@ from bot.chat.export_runner import ExportRunner
 from bot.chat.group_directory import GroupDirectory
 from bot.chat.group_sight import GroupSight
 from bot.chat.guest_queries import GuestQueries
+from bot.chat.hooks import HookRunner
 from bot.chat.quota import QuotaGate, QuotaSettings
 from bot.chat.reminders import ReminderRunner
 from bot.chat.speech_runner import SpeechRunner
-from bot.chat.tasks import TaskRunner
+from bot.chat.tasks import TaskRunner, UnansweredEnd
 from bot.chat.unaddressed_messages import UnaddressedMessages
 from bot.chat.unreachable_chats import UnreachableChats
 from bot.chat.updates import UpdateRunner
@@ -250,6 +251,7 @@ async def build(
             settings.canvases_a_day,
             settings.time_zone,
             settings.admin_page_url,
+            settings.hooks_url,
             is_postgresql(settings.database_url),
             maintenance.retention_policy,
             options.examples,
@@ -258,17 +260,25 @@ async def build(
     )
     busy_lanes = BusyLanes()
     reactions = SeenReactions(bot, busy_lanes.has, timers.get_begin, bind_waiting_messages(link))
+    attachment_loader = turn_factory.build_attachment_loader(FileDownloader(bot))
     runners: dict[ItemKind, Runner] = {
         "update": UpdateRunner(
             database,
             action_dependencies,
-            turn_factory.build_attachment_loader(FileDownloader(bot)),
+            attachment_loader,
             max_waiting=options.max_waiting,
             on_answered=reactions.remove,
         ),
         "reminder": jobs.outcomes.record_after(ReminderRunner(database, access, groups, jobs.user_jobs)),
         "task": jobs.outcomes.record_after(
             TaskRunner(database, access, groups, quota, approval_dependencies.on_turn_ended)
+        ),
+        "hook": HookRunner(
+            database,
+            access,
+            quota,
+            UnansweredEnd(database, approval_dependencies.on_turn_ended),
+            attachment_loader.max_text_bytes,
         ),
         "system": maintenance.build_system_job_runner(
             notices,

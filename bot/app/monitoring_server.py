@@ -1,4 +1,4 @@
-"""Serves `/healthz`, `/metrics`, sign-ins and the admins' page; imports of each only what is served."""
+"""Serves `/healthz`, `/metrics`, hooks, sign-ins and the admins' page; imports only what is served."""
 
 import contextlib
 import errno
@@ -71,6 +71,7 @@ async def serve_monitoring(
             from bot.db.usage.ended import EndedWatcher
             from bot.maintenance.backup import build_backup_directory
             from bot.monitoring.health import build_app
+            from bot.monitoring.hook_page import HookReceiver
             from bot.monitoring.metrics import GatewayMetrics, GatewayState
 
             watcher = EndedWatcher(database)
@@ -88,12 +89,19 @@ async def serve_monitoring(
                     gateway.own_shares,
                 ),
             )
+            receiver = HookReceiver(database, settings.admin_ids, lambda: gateway.worker.is_draining)
             routes = []
             if settings.admin_page == "on":
                 from bot.app.admin_page import open_admin_page
 
                 page = open_admin_page(settings, database, gateway, seats_by_endpoint)
                 routes.extend(await stack.enter_async_context(page))
-            port_app.app = build_app(gateway.is_ready, metrics, gateway.sign_ins, routes, gateway.own_shares)
+            port_app.app = build_app(
+                gateway.is_ready,
+                metrics,
+                gateway.sign_ins,
+                [receiver.build_route(), *routes],
+                gateway.own_shares,
+            )
             stack.callback(setattr, port_app, "app", None)
         yield

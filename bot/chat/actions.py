@@ -136,6 +136,7 @@ class OwnerSettings:
     `canvases_per_day`: what a member may use (None: no limit).
     `time_zone`: the gateway's; that of limits, and of people who have not named theirs.
     `admin_page_url`: where browsers reach the admins' page (None: it is off).
+    `hooks_url`: where other programs reach hooks (None: they cannot).
     `is_database_on_server`: whose backups are its owner's.
     `retention`: how long copies of the database are kept.
     `examples`: what the greeting offers to tap; empty: its own.
@@ -145,6 +146,7 @@ class OwnerSettings:
     canvases_per_day: int | None
     time_zone: str
     admin_page_url: str | None
+    hooks_url: str | None
     is_database_on_server: bool
     retention: RetentionPolicy
     examples: tuple[str, ...] = ()

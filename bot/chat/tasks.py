@@ -5,7 +5,7 @@ Such as a /retry, a tapped example, or the due time of a job. The person must st
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from bot.chat.access import ACCESS_LOST, Access, find_role
 from bot.chat.group_directory import GroupDirectory
@@ -31,6 +31,29 @@ JOB_DELETED = "its job was deleted"
 MAX_PREVIEW_CHARS = 60  # of a task's text, which its answer begins with
 
 
+@dataclass(frozen=True, slots=True)
+class UnansweredEnd:
+    """Ends an item without an answer, with the reason; what its turn has shown is taken back.
+
+    `on_ended` is called if its turn had begun.
+    """
+
+    database: Database
+    on_ended: Callable[[EndedTurn], None]
+    clock: Callable[[], float] = time.time
+
+    async def __call__(self, item: InboxItem, reason: str) -> None:
+        assert item.lane is not None
+        now = self.clock()
+        async with self.database.transaction() as tx:
+            has_begun = await turns.fail(tx, item.id, reason=reason, now=now)
+            if has_begun:
+                await outbox.add(tx, item=item.id, lane=item.lane, parts=(), now=now)
+            await inbox.mark_done(tx, [item.id], now=now)
+        if has_begun:
+            self.on_ended(EndedTurn(item.id, item.lane, item.stored_spans))
+
+
 class TaskRunner:
     """The runner; `on_ended` is called for a task whose turn had begun and ends here without an answer."""
 
@@ -47,7 +70,7 @@ class TaskRunner:
         self._access = access
         self._groups = groups
         self._turns = turns
-        self._on_ended = on_ended
+        self._end_unanswered = UnansweredEnd(database, on_ended, clock)
         self._clock = clock
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
@@ -56,7 +79,9 @@ class TaskRunner:
         queued = QueuedTexts.parse(item.body)
         person = queued.person
         if find_role(self._access, self._groups, person, item.lane) not in {"admin", "member"}:
-            await self._end_unanswered(item, item.lane, person, ACCESS_LOST)
+            async with self._database.transaction() as tx:
+                await jobs.remove_all(tx, person, chat=item.lane.chat)
+            await self._end_unanswered(item, ACCESS_LOST)
             return
         request = TurnRequest(
             items,
@@ -77,7 +102,7 @@ class TaskRunner:
             return
         job = await self._find_job(item.job)
         if job is None:
-            await self._end_unanswered(item, item.lane, person, JOB_DELETED)
+            await self._end_unanswered(item, JOB_DELETED)
             return
         lateness = format_lateness(request.translate, queued, item.due_at, job.zone, self._clock())
         await self._turns.run(build_due_request(request, lateness))
@@ -93,19 +118,6 @@ class TaskRunner:
     async def _find_job(self, job_id: int) -> Job | None:
         async with self._database.read_transaction() as tx:
             return await jobs.find_kept(tx, job_id)
-
-    async def _end_unanswered(self, item: InboxItem, lane: Lane, person: int, reason: str) -> None:
-        """End the item; what its turn has shown before it was parked is taken back."""
-        now = self._clock()
-        async with self._database.transaction() as tx:
-            has_begun = await turns.fail(tx, item.id, reason=reason, now=now)
-            if has_begun:
-                await outbox.add(tx, item=item.id, lane=lane, parts=(), now=now)
-            if reason == ACCESS_LOST:
-                await jobs.remove_all(tx, person, chat=lane.chat)
-            await inbox.mark_done(tx, [item.id], now=now)
-        if has_begun:
-            self._on_ended(EndedTurn(item.id, lane, item.stored_spans))
 
     async def _load_attachments(self, turn: int | None) -> tuple[tuple[Attachment, ...], ...]:
         """Return what came with the messages of a turn."""

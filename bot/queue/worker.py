@@ -104,6 +104,11 @@ class Worker:
             return self._holds.keys()
         return set(self._tasks.values())
 
+    @property
+    def is_draining(self) -> bool:
+        """Whether nothing more is taken."""
+        return self._is_draining
+
     async def abandon(self, numbers: Collection[int]) -> None:
         """End at once what runs for these shares, which another replica has."""
         lost_tasks = [task for task, share in self._tasks.items() if share in numbers]
@@ -190,7 +195,7 @@ class Worker:
         task = tasks.create_task(self._run_under_hold(items, hold), name=f"item {first.id}")
         self._tasks[task] = first.share
         task.add_done_callback(self._tasks.pop)
-        if first.kind == "task" and first.job is not None:
+        if first.kind == "hook" or (first.kind == "task" and first.job is not None):
             self._scheduled_tasks[first.id] = task
 
     def _try_yield(self, lane: Lane, item: int) -> bool:

@@ -361,8 +361,20 @@ class Settings(BaseSettings):
         """The address under which browsers reach the admins' page; None: it is off."""
         if self.admin_page == "off":
             return None
+        return self.admin_url or self._local_url
+
+    @property
+    def hooks_url(self) -> str | None:
+        """The address under which other programs reach hooks; None: they cannot."""
+        if self.http_port is None:
+            return None
+        return f"{self.public_url or self.admin_url or self._local_url}/hooks"
+
+    @property
+    def _local_url(self) -> str:
+        """The address of HTTP_PORT on this machine."""
         loopback = "[::1]" if ":" in self.http_host else "127.0.0.1"
-        return self.admin_url or f"http://{loopback}:{self.http_port}"
+        return f"http://{loopback}:{self.http_port}"
 
     @property
     def fixed_image_tokens(self) -> int | None:

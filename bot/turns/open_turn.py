@@ -15,7 +15,7 @@ from bot.db.engine import Database
 from bot.db.queues import inbox, outbox_files
 from bot.db.tools import approvals
 from bot.db.transaction import Transaction
-from bot.domain import Channel, ChannelFactory
+from bot.domain import PEOPLE_PRIORITY, Channel, ChannelFactory
 from bot.turns import turn_plan
 from bot.turns.approval_questions import Requester
 from bot.turns.endpoint_router import EndpointRouter, EndpointRoutes
@@ -194,7 +194,7 @@ class TurnOpener:
             request.lane,
             words,
             reply_to=request.reply_to if request.lane.is_group else None,
-            can_answer=not request.lane.is_guest and request.items[0].job is None,
+            can_answer=not request.lane.is_guest and request.priority == PEOPLE_PRIORITY,
         )
         taint_state = taint.build_taint_state(
             turn.plan.prompt,

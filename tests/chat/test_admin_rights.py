@@ -8,7 +8,7 @@ from bot.chat.commands.registry import COMMANDS
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.people.people import Person
-from bot.db.tables import audit, inbox, invites, page_links
+from bot.db.tables import audit, hooks, inbox, invites, page_links
 from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
 
 WORDS = {
@@ -16,18 +16,28 @@ WORDS = {
     "admin": ["", "off"],
     "people": ["", f"block {ADMIN}", "remove 6", "add 77"],
     "groups": ["", "Family"],
+    "hooks": ["", "add bell", "remove bell"],
     "tools": ["", "remove notes", "off clock", "signin notes", "reload", "rule clock asks"],
     "grant": ["clock everyone"],
     "revoke": ["clock everyone"],
 }
-BUTTONS = ("group:in:-1001", f"people:block:{BOB}", "stranger:add:77", "tools:off:clock", "documents:open")
+BUTTONS = (
+    "group:in:-1001",
+    f"people:block:{BOB}",
+    "stranger:add:77",
+    "tools:off:clock",
+    "documents:open",
+    "hooks:remove:1",
+)
 
 
 async def count_effects(database: Database) -> list[int]:
     """How many rows there are of what admins change, begin and hand out."""
     async with database.read_transaction() as tx:
         tasks = select(func.count()).select_from(inbox).where(inbox.c.kind == "system")
-        handed_out = [select(func.count()).select_from(table) for table in (audit, invites, page_links)]
+        handed_out = [
+            select(func.count()).select_from(table) for table in (audit, hooks, invites, page_links)
+        ]
         return [int((await tx.execute(query)).scalar_one()) for query in (tasks, *handed_out)]
 
 

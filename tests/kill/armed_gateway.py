@@ -7,6 +7,7 @@ On SIGUSR1 it arms itself: it kills itself with SIGKILL around the commit that t
 import functools
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -19,6 +20,8 @@ from bot.app import process
 from bot.app.factory import RunOptions
 from bot.cli import main as command_line
 from bot.db.sqlite.connections import LoopConnection
+from tests.kill.gateway import UNLIMITED
+from tests.support.delivery_harness import GENEROUS_LIMITS
 
 TOOLS = Path(__file__).with_name("tools_found")
 BOMB = Path("bomb")
@@ -81,5 +84,7 @@ if __name__ == "__main__":
     bomb = CommitBomb()
     signal.signal(signal.SIGUSR1, bomb.arm)
     _count_commits(bomb)
+    if Path(UNLIMITED).exists():
+        OPTIONS = replace(OPTIONS, rate_limits=GENEROUS_LIMITS)
     process.run = functools.partial(process.run, options=OPTIONS)
     command_line.main()

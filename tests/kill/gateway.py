@@ -26,6 +26,7 @@ ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",  # on a full disk it would be half a file, here in the sources
 }
 ARGUMENTS = ("run", "--env-file", ".env")
+UNLIMITED = "unlimited"  # a file by which the gateway does not pace its calls
 PATIENCE = 30.0  # seconds; the machine may be busy
 
 T = TypeVar("T")
@@ -166,6 +167,10 @@ class GatewayProcess:
                 if not self.is_running:
                     raise self._explain_death(self._current_process.returncode)
                 await asyncio.sleep(0.01)
+
+    def lift_rate_limits(self) -> None:
+        """Let it call Telegram as often as it likes, from its next start on; only a forked one does."""
+        (self._folder / UNLIMITED).touch()
 
     async def spawn(self) -> None:
         """Start the process, in a clean environment, without waiting until it works."""

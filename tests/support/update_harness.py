@@ -263,7 +263,15 @@ class UpdateHarness:
                 None,
             ),
             user_jobs=self.user_jobs,
-            settings=OwnerSettings("canvas_bot", None, "UTC", None, False, RetentionPolicy(None, None)),
+            settings=OwnerSettings(
+                "canvas_bot",
+                None,
+                "UTC",
+                None,
+                "http://127.0.0.1:8080/hooks",
+                False,
+                RetentionPolicy(None, None),
+            ),
             best_effort_calls=best_effort_calls,
         )
         self.downloader = FakeFileDownloader()

@@ -14,7 +14,7 @@ from bot.db import revisions
 from bot.db.people import people
 from bot.db.people.admin_changes import AdminChange
 from bot.db.people.people import COMMAND_LINE_INVITER, Person, RoleOrBlocked
-from bot.db.queues import jobs, outbox, stop_requests
+from bot.db.queues import hooks, jobs, outbox, stop_requests
 from bot.db.tools import audit, grants, secrets
 from bot.db.tools.audit import Actor
 from bot.db.transaction import Transaction
@@ -104,6 +104,7 @@ class PeopleChanges:
         Returns what has to be called after the commit.
         """
         await jobs.remove_all(tx, person_id)
+        await hooks.end_of_person(tx, person_id, now=now)
         lanes = await people.list_busy_lanes(tx, person_id)
         for lane in lanes:
             await stop_requests.stop_lane(tx, lane)

@@ -28,6 +28,7 @@ from bot.chat.commands import (
     grants,
     group_cards,
     group_changes,
+    hooks,
     instructions,
     job_cards,
     jobs,
@@ -456,6 +457,15 @@ COMMANDS = (
         ADMINS,
         min_role="admin",
         in_menu=False,
+    ),
+    Command(
+        "hooks",
+        translatable("what other programs may post to my chats"),
+        hooks.handle_hooks,
+        ADMINS,
+        min_role="admin",
+        in_menu=False,
+        example=translatable("/hooks add bell Family"),
     ),
     Command(
         "tools", translatable("my tools, and how to add some"), tools.handle_tools, ADMINS, min_role="admin"

@@ -22,6 +22,8 @@ from bot.db.tables import (
     grants,
     group_texts,
     groups,
+    hook_posts,
+    hooks,
     inbox,
     invites,
     jobs,
@@ -54,6 +56,8 @@ _CARRIED_TABLES = (
     strangers,
     limits,
     jobs,
+    hooks,
+    hook_posts,
     sources,
     tools,
     grants,
@@ -96,9 +100,11 @@ async def discard_pending(tx: Transaction, *, answer_waiting: bool, now: float) 
     """Discard what was pending at the time of the backup.
 
     Pending messages may have been sent since, so they are never sent. Items that wait for an answer are
-    answered only with `answer_waiting`; a /forget is done in any case. Logins at the admin page may have
-    been ended since, so all are.
+    answered only with `answer_waiting`; a /forget is done in any case. Logins at the admin page and hooks may
+    have been ended since, so all are.
     """
+    await tx.execute(delete(hook_posts))
+    await tx.execute(delete(hooks))
     await tx.execute(delete(page_links))
     await tx.execute(delete(page_sessions))
     unknown = {"state": "unknown", "final": True, "error": RESTORED_REASON, "done_at": now}

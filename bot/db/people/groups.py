@@ -30,6 +30,7 @@ from bot.db.tables import (
     group_speakers,
     group_texts,
     groups,
+    hooks,
     inbox,
     instructions,
     jobs,
@@ -42,6 +43,7 @@ from bot.db.tables import (
 )
 from bot.db.transaction import Transaction
 from bot.domain import Lane
+from bot.translations.translator import translatable
 
 GroupState = Literal["asked", "in", "left"]
 Speakers = Literal["members", "everyone"]
@@ -50,11 +52,11 @@ _KEYS_OF_SETTINGS: tuple[Column[Any], ...] = (
     *(lanes.c.lane, group_speakers.c.lane, instructions.c.lane),
     *(groups.c.chat, limits.c.person, grants.c.number),
 )
-REMOVED_FROM_GROUP = "removed from the group"
+REMOVED_FROM_GROUP = translatable("removed from the group")
 OTHER_MESSAGES = 2**32
 """The ids of messages under a group's other number begin here; those of Telegram are smaller."""
 _TABLES_BY_LANE = (
-    *(approvals, group_speakers, group_texts, inbox, instructions),
+    *(approvals, group_speakers, group_texts, hooks, inbox, instructions),
     *(jobs, lanes, notes, outbox, turns),
 )
 
@@ -148,8 +150,8 @@ async def delete_texts(tx: Transaction, chat: int) -> None:
 async def end_work(tx: Transaction, chat: int, *, now: float) -> list[Lane]:
     """End all work for a group that nothing can be sent to; returns its lanes in which a turn runs.
 
-    Waiting messages and what was read along are dropped, undelivered messages given up, and jobs paused with
-    the reason.
+    Waiting messages and what was read along are dropped, undelivered messages given up, and jobs paused and
+    hooks ended with the reason.
     """
     waits = update(inbox).where(_is_in_chat(inbox, chat), inbox.c.state == "new")
     await tx.execute(waits.values(state="done", done_at=now, error=REMOVED_FROM_GROUP))
@@ -158,6 +160,8 @@ async def end_work(tx: Transaction, chat: int, *, now: float) -> list[Lane]:
     await delete_texts(tx, chat)
     active = update(jobs).where(_is_in_chat(jobs, chat), jobs.c.state == "active")
     await tx.execute(active.values(state="paused", why_paused=REMOVED_FROM_GROUP))
+    live = update(hooks).where(_is_in_chat(hooks, chat), hooks.c.why_ended.is_(None))
+    await tx.execute(live.values(why_ended=REMOVED_FROM_GROUP))
     running = update(inbox).where(_is_in_chat(inbox, chat), inbox.c.state == "running").values(stopped=True)
     lane_keys = (await tx.execute(running.returning(inbox.c.lane))).scalars()
     return [Lane.parse(key) for key in set(lane_keys)]

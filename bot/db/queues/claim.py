@@ -136,7 +136,7 @@ def _order_by_priority(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
 
 
 def _is_due_task(row: Row[Any]) -> bool:
-    return bool(row.kind == "task" and row.job is not None)
+    return bool(row.kind == "hook" or (row.kind == "task" and row.job is not None))
 
 
 def _find_cut(rows: Sequence[Row[Any]], began_at: float | None) -> list[Row[Any]]:

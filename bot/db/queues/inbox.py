@@ -47,7 +47,8 @@ _CLAIM_SCAN_ROWS = 5000  # rows a claim looks at; the rest is looked at when the
 # The index on (state, lane, id) serves both halves, so that done rows, nearly all of the table, cost nothing.
 # No row needs a lock: a lane is of one process, whose claims run one at a time.
 _BUSY_LANES = select(inbox.c.lane).where(inbox.c.state == "running", inbox.c.lane.is_not(None))
-_IS_DUE_TASK = and_(inbox.c.kind == "task", inbox.c.job.is_not(None))  # people's messages go before it
+_IS_TASK_OF_JOB = and_(inbox.c.kind == "task", inbox.c.job.is_not(None))
+_IS_DUE_TASK = or_(_IS_TASK_OF_JOB, inbox.c.kind == "hook")  # people's messages go before it
 _YIELDING_LANES = select(inbox.c.lane).where(inbox.c.state == "running", _IS_DUE_TASK)
 _LANE_IS_FREE = or_(
     inbox.c.lane.is_(None),

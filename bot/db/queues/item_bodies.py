@@ -79,6 +79,22 @@ class QueuedTexts:
 
 
 @dataclass(frozen=True, slots=True)
+class HookPost:
+    """What was posted to a hook: text of others. `name`: the hook's, as its messages begin."""
+
+    hook: int
+    name: str
+    text: str
+
+    @classmethod
+    def parse(cls, body: Mapping[str, Any]) -> Self:
+        return cls(int(body["hook"]), str(body["name"]), str(body["text"]))
+
+    def serialize(self) -> dict[str, Any]:
+        return {"hook": self.hook, "name": self.name, "text": self.text}
+
+
+@dataclass(frozen=True, slots=True)
 class ForgetOrder:
     """A /forget; `tells`: the chat hears of its end, in this language."""
 

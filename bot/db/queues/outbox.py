@@ -25,7 +25,13 @@ from sqlalchemy import (
 
 from bot.db.people import people
 from bot.db.portable_sql import upsert
-from bot.db.queues.outbox_rows import OUTBOX_COLUMNS, OutboxRow, serialize_part, to_outbox_row
+from bot.db.queues.outbox_rows import (
+    OUTBOX_COLUMNS,
+    OutboxRow,
+    hide_secret,
+    serialize_part,
+    to_outbox_row,
+)
 from bot.db.tables import outbox, outbox_files
 from bot.db.tables.base import Text
 from bot.db.tables.queues import FIRST_FILE_PART
@@ -199,6 +205,14 @@ async def mark_shown(
     await tx.execute(
         _UPDATE_SHOWN, {"of_row": row, "message": message_id, "shown": serialize_part(body), "since": now}
     )
+    await _forget_secret(tx, row, body)
+
+
+async def _forget_secret(tx: Transaction, row: int, body: Part | None) -> None:
+    """Keep a body without its secret: it was sent, or nobody knows, and is never sent again."""
+    if body is not None and body.secret:
+        hidden = serialize_part(hide_secret(body))
+        await tx.execute(update(outbox).where(outbox.c.id == row).values(body=hidden))
 
 
 async def release(tx: Transaction, row: int, reason: str) -> None:
@@ -220,6 +234,7 @@ async def mark_failed(tx: Transaction, row: int, reason: str, *, body: Part | No
     await _update_due(
         tx, update(outbox).where(outbox.c.id == row).values(state=state, error=reason, done_at=given_up_at)
     )
+    await _forget_secret(tx, row, body)
 
 
 async def mark_missing(tx: Transaction, row: int) -> None:
@@ -392,6 +407,7 @@ async def _mark_rows_unknown(
     )
     for row in (await tx.execute(marked)).all():
         message = to_outbox_row(row)
+        await _forget_secret(tx, message.id, message.body)
         if message.final and message.body is not None and not message.is_notice:
             await _ask_person(tx, message.id, message.lane.key, now)
 

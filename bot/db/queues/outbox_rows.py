@@ -1,7 +1,7 @@
 """A row of the outbox as a value: what the sender needs of it, and how a Part is stored as text. Pure."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sqlalchemy import Row
@@ -69,6 +69,8 @@ def serialize_part(part: Part | None) -> str | None:
     fields = asdict(part)
     if part.kind == "text":
         del fields["kind"]  # as it was stored before there were others: bodies are compared
+    if not part.secret:
+        del fields["secret"]
     return json.dumps(fields, ensure_ascii=False)
 
 
@@ -82,4 +84,10 @@ def _parse_part(text: str | None) -> Part | None:
         buttons=tuple(tuple(Button(**button) for button in row) for row in stored["buttons"]),
         silent=stored["silent"],
         kind=stored.get("kind", "text"),
+        secret=stored.get("secret", ""),
     )
+
+
+def hide_secret(part: Part) -> Part:
+    """The part without its secret; entities keep their places."""
+    return replace(part, text=part.text.replace(part.secret, "•" * len(part.secret)), secret="")

@@ -22,7 +22,7 @@ from bot.db.tables.conversations import (
 )
 from bot.db.tables.groups import group_speakers, group_texts, groups
 from bot.db.tables.people import invites, limits, page_links, page_sessions, people, strangers
-from bot.db.tables.queues import inbox, jobs, notices, outbox, outbox_files
+from bot.db.tables.queues import hook_posts, hooks, inbox, jobs, notices, outbox, outbox_files
 from bot.db.tables.replicas import seat_requests, share_holds
 from bot.db.tables.tools import (
     allowances,
@@ -58,6 +58,8 @@ __all__ = [
     "group_speakers",
     "group_texts",
     "groups",
+    "hook_posts",
+    "hooks",
     "inbox",
     "instructions",
     "invites",

@@ -1,4 +1,6 @@
-"""The queues: inbox (to be done), jobs (to be due), outbox (to be sent); and the last notices to admins."""
+"""The queues: inbox (to be done), jobs (to be due), outbox (to be sent); hooks that fill the inbox; and the
+last notices to admins.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -103,6 +105,37 @@ jobs = Table(
     Column("question", Text),  # JSON: what its person was asked for, to change it; NULL: nothing
     Index("ix_jobs_due", "next_due", **filter_rows("state = 'active'")),
     Index("ix_jobs_person", "person"),
+    sqlite_autoincrement=True,
+)
+
+# What other programs may post to. One that has ended keeps its row, for admins to see, until it is removed.
+hooks = Table(
+    "hooks",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("secret_hash", Text, nullable=False),
+    Column("person", BigInteger, nullable=False),  # the admin who made it, for whom its tasks are done
+    Column("lane", Text, nullable=False),
+    Column("task", Text),  # what is done with a post; NULL: it is said
+    Column("posts_a_minute", Integer, nullable=False),  # over the sum of all replicas
+    Column("max_bytes", Integer, nullable=False),
+    Column("made_at", Float, nullable=False),
+    Column("why_ended", Text),
+    Index("ix_hooks_person", "person"),
+    sqlite_autoincrement=True,
+)
+
+# The posts of the last day, which count against the limit of a minute; a key that is here is not done again.
+hook_posts = Table(
+    "hook_posts",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("hook", Id, ForeignKey("hooks.id"), nullable=False),
+    Column("key_hash", Text),  # of the Idempotency-Key; NULL: there was none
+    Column("received_at", Float, nullable=False),
+    UniqueConstraint("hook", "key_hash"),
+    Index("ix_hook_posts_hook_received_at", "hook", "received_at"),
     sqlite_autoincrement=True,
 )
 

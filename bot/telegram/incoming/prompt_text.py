@@ -3,12 +3,14 @@
 Lenient: what is missing or malformed is left out.
 """
 
+import re
 from typing import Any
 
 from telegram.constants import MessageType
 
 from bot.agent.prompt import build_data_block
 from bot.agent.sanitize import to_sendable
+from bot.domain import HOOK_SECRET_PREFIX
 from bot.telegram.incoming.attachments import extract_media
 from bot.telegram.incoming.shared_items import describe_shared_item, format_shared_item
 
@@ -38,6 +40,7 @@ _KIND_NOUNS = {
     "giveaway_winners": "giveaways",
     "rich_message": "rich messages",
 }
+_HOOK_SECRET = re.compile(rf"{HOOK_SECRET_PREFIX}[\w-]{{40,50}}")
 _EVENT_KEYS = {kind.value for kind in MessageType} - _KIND_NOUNS.keys()
 
 
@@ -72,7 +75,11 @@ def extract_text(message: dict[str, Any]) -> str:
     text = message.get("text", message.get("caption"))
     if not isinstance(text, str):
         return ""
-    return to_sendable(text)
+    return _hide_hook_secrets(to_sendable(text))
+
+
+def _hide_hook_secrets(text: str) -> str:
+    return _HOOK_SECRET.sub(f"{HOOK_SECRET_PREFIX}…", text) if HOOK_SECRET_PREFIX in text else text
 
 
 def _format_quote(message: dict[str, Any]) -> str | None:
@@ -84,7 +91,7 @@ def _format_quote(message: dict[str, Any]) -> str | None:
     quoted_part = _get_object(message, "quote").get("text")
     if isinstance(quoted_part, str):
         label = f"quoted part of {label}"
-        text = quoted_part
+        text = _hide_hook_secrets(quoted_part)
     text = text or describe_shared_item(replied) or _describe_quoted_media(replied)
     if not text:
         return None
