@@ -7,8 +7,8 @@ from alembic import op
 
 from migrations import INTEGER, TEXT
 
-revision: str = "0043"
-down_revision = "0042"
+revision: str = "0044"
+down_revision = "0043"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 
