@@ -6,11 +6,13 @@ from datetime import UTC
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.chat.export_writer import ExportWriter
+from bot.chat.export_writer import ExportWriter, list_sources
 from bot.db.maintenance.exports import StoredEntry
 from bot.domain import Lane
 from bot.telegram.formatting.markdown_events import parse_markdown
 from bot.translations.translator import ENGLISH
+from tools.search.hits import Hit, format_hits
+from tools.search.tool import SEARCH_TOOL_NAME
 
 NOW = 1_795_000_000.0
 PIECES = (
@@ -70,3 +72,13 @@ def test_nothing_in_a_message_a_name_or_a_result_leaves_its_quotation(text: str,
     assert (turn["tools"][0]["arguments"], turn["tools"][0]["result"]) == (text, text)
     assert turn["usage"] == [{"prompt_tokens": 5, "cached_tokens": None}]
     assert (kept["file"], kept["text"]) == (name, text)
+
+
+def test_sources_are_the_hits_that_the_answer_names_and_the_pages_that_were_opened():
+    hits = [Hit(f"Title {number}", f"https://{number}.example/", "text") for number in range(1, 4)]
+    turn = build_turn("As they say [3, 1]; not [9].", "plan.txt")
+    turn["tools"] = [
+        turn["tools"][0] | {"name": SEARCH_TOOL_NAME, "result": format_hits(hits)},
+        turn["tools"][0] | {"name": "fetch_page", "result": "Title\nhttps://b.example/page\n\nText."},
+    ]
+    assert list_sources(turn) == ["https://3.example/", "https://1.example/", "https://b.example/page"]

@@ -328,6 +328,7 @@ LEAVES_NOTHING: tuple[Write, ...] = (open_part, add_taken, show, hand_over, paus
 QUIET_FUNCTIONS = {
     "conversations/turns.py": ("open_turn", "fail"),
     # The process that restores a database, and /forget's own job, which are no commits of a running gateway.
+    "maintenance/exports.py": ("store_progress",),
     "maintenance/restore.py": ("discard_pending", "reschedule_job", "apply_replaced_state"),
     "maintenance/retention.py": ("drop_waiting", "_wipe_inbox"),
     "people/groups.py": ("end_work", "_detach_messages"),
@@ -361,6 +362,7 @@ QUIET_FUNCTIONS = {
         "open_part",
         "take",
         "mark_shown",
+        "_forget_secret",
         "allow_repeat",
         "hand_over_answer",
         "_mark_rows_unknown",

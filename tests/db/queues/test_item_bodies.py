@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from bot.db.queues.item_bodies import ForgetOrder, QueuedTexts, ReminderWish, SummaryOrder, ToolOrder
+from bot.db.queues.item_bodies import (
+    ExportOrder,
+    ForgetOrder,
+    QueuedTexts,
+    ReminderWish,
+    SummaryOrder,
+    ToolOrder,
+)
 from bot.domain import Lane
 
 CHAT = Lane(-1009, 4)
@@ -31,6 +38,11 @@ TOOLS = {"job": "tools", "person": 7, "name": "Anna", "lane": "7"}
         (
             ForgetOrder(2.0, True, "de"),
             {"job": "forget", "asked_at": 2.0, "tell": True, "language": "de"},
+        ),
+        (
+            ExportOrder(CHAT, 7, True, 40, parts=2, after_lane="-1009:4", after_turn=39, after_file=1),
+            {"job": "export", "lane": CHAT.key, "person": 7, "with_files": True, "last_turn": 40}
+            | {"parts": 2, "after_lane": "-1009:4", "after_turn": 39, "after_file": 1},
         ),
         (
             SummaryOrder(CHAT, 2, 40),
