@@ -23,7 +23,7 @@ from bot.telegram.incoming.attachment_loader import NO_SPACE
 from bot.translations.translator import load_translator
 from bot.turns.model_caller import IMAGE_PLACEHOLDER
 from tests.support import attachment_files, office_files
-from tests.support.gateway import GatewayHarness, running_gateway
+from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 
 
 def user_messages(request: RequestRecord) -> list[dict[str, Any]]:
@@ -219,6 +219,8 @@ async def test_scanned_pages_are_looked_at_and_that_is_told(tmp_path: Path):
             answers.append((await gateway.wait_for_texts(number))[-1])
             message = last_user_messages(gateway)[-1]
             seen.append((len(message_images(message)), message_text(message)))
+        buttons = [message.buttons for message in gateway.api.chat(ADMIN).bot_messages]
+    assert [bool(row) for row in buttons] == [False, True, False], "what has no text cannot be kept"
     assert answers == [
         "(I looked at your file scan.pdf only in part: pages 1-3 of 3000.)\n\nSeen.",
         "Seen.",

@@ -6,11 +6,14 @@ from pathlib import Path
 from sqlalchemy import select, update
 
 from bot.agent.prompt import FILES_LABEL
+from bot.chat.commands.files import DELETE_REFUSAL, SENDER_REFUSAL
 from bot.db.engine import open_database
 from bot.db.tables import attachments, kept_files
 from bot.sim.telegram.chats import ChatMessage
+from bot.sim.telegram.server import SimulatedGroup, SimulatedPerson
 from tests.support import attachment_files
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
+from tests.support.group_chat import open_group
 
 CONTRACT = attachment_files.make_pdf(["Parties: Rossi and Weber.", "Notice is three months canary."])
 DAYS = 30
@@ -95,3 +98,31 @@ async def test_a_kept_file_is_found_after_new_and_named_with_its_page_until_it_i
         gateway.ann.tap(question, "Forget it all")
         await gateway.api.wait_until(lambda: gateway.texts()[-1].startswith("Done. I kept only"))
     assert not [file.name for file in tmp_path.glob("gateway.db*") if b"canary" in file.read_bytes()]
+
+
+async def test_in_a_group_only_the_sender_keeps_and_only_they_and_administrators_delete(tmp_path: Path):
+    async with running_gateway(tmp_path, access="open") as gateway:
+        team = open_group(gateway.api, gateway.ann, hears_everything=True)
+        await team.wait_for_texts(1)
+        caption = "@canvasgram_sim_bot read it @@say:Read.@@"
+        team.ben.send_document("plan.txt", content=b"Launch in May.", caption=caption, thread=team.group)
+        await team.wait_for_texts(2)
+        answer = team.group.chat.bot_messages[-1]
+        assert await tap(gateway, team.cleo, answer, "Keep", team.group) == SENDER_REFUSAL
+        assert await tap(gateway, team.ben, answer, "Keep", team.group) == "Kept."
+        await team.wait_for_texts(3)
+        team.cleo.send("/files@canvasgram_sim_bot", thread=team.group)
+        await team.wait_for_texts(4)
+        listed = team.group.chat.bot_messages[-1]
+        assert await tap(gateway, team.cleo, listed, "Delete 1", team.group) == DELETE_REFUSAL
+        assert "“plan.txt”" in listed.text
+        assert await tap(gateway, team.ann, listed, "Delete 1", team.group) == "“plan.txt” is deleted."
+
+
+async def tap(
+    gateway: GatewayHarness, person: SimulatedPerson, message: ChatMessage, button: str, group: SimulatedGroup
+) -> str:
+    """The toast of a tap on a button in a group."""
+    tap = person.tap(message, button, thread=group)
+    await gateway.api.wait_until(lambda: tap.answer)
+    return str((tap.answer or {}).get("text"))

@@ -1,21 +1,60 @@
-"""Killed around the commits of a tap on Keep: the file is kept once, and that is said."""
+"""Killed around the commits of a tap on Keep, a search and a tap on Delete: each is done once, and said."""
 
-import pytest
+from collections.abc import Callable, Mapping
+from functools import partial
 
+from bot.sim.telegram.chats import ChatMessage
 from tests.kill.conftest import OpenEnvironment
+from tests.kill.environment import KillEnvironment
+
+ALL_GONE = "select 1 where not exists (select 1 from kept_files) and not exists (select 1 from kept_words)"
 
 
-@pytest.mark.parametrize("when", ["before 1", "after 1", "before 2", "after 2"])
-async def test_around_the_commits_of_a_tap_on_keep(surround: OpenEnvironment, when: str):
-    environment = await surround()
-    environment.ann.send_document("plan.txt", content=b"Launch in May.", caption="@@say:Read.@@")
-    await environment.wait_for_answers("Read.")
+async def test_around_the_commits_of_keep_find_and_delete(
+    either_database: Mapping[str, str], surround: OpenEnvironment
+):
+    environment = await surround(**either_database)
+    ann = environment.ann
+    for number, when in enumerate(("before 1", "after 1", "before 2", "after 2"), start=1):
+        answer = await send_document(environment, number)
+        await die(environment, when, partial(ann.tap, answer, "Keep"))
+        await environment.wait_for_row("select 1 from kept_words")
+        await wait_until_said(environment, f"Kept until you delete it: “plan{number}.txt”.")
+        assert environment.load_rows("select name from kept_files") == [(f"plan{number}.txt",)]
+        assert environment.load_rows("select 1 from attachments where text is not null") == []
+        await die(environment, when, partial(ann.send, f"/find launch{number}"))
+        await wait_until_said(environment, f", plan{number}.txt\nlaunch{number} in May.")
+        await environment.gateway.while_alive(environment.wait_until_idle())
+        ann.send("/files")
+        listed = await environment.until(partial(find, environment, "Files in this chat"))
+        await die(environment, when, partial(ann.tap, listed, "Delete 1"))
+        await environment.wait_for_row(ALL_GONE)
+        await environment.until(lambda: find(environment, "Files in this chat") is None)
+
+
+async def send_document(environment: KillEnvironment, number: int) -> ChatMessage:
+    """Have Ann send a document; the answer to it."""
+    content = f"launch{number} in May.".encode()
+    environment.ann.send_document(f"plan{number}.txt", content=content, caption=f"@@say:Read {number}.@@")
+    answer = await environment.until(partial(find, environment, f"Read {number}."))
     await environment.gateway.while_alive(environment.wait_until_idle())
+    assert answer is not None
+    return answer
+
+
+async def die(environment: KillEnvironment, when: str, act: Callable[[], object]) -> None:
+    """Have the gateway kill itself when this is done, and start it again."""
     await environment.gateway.arm(when)
-    environment.ann.tap(environment.messages()[-1], "Keep")
+    act()
     await environment.gateway.wait_for_exit()
     await environment.gateway.start()
-    told = "Kept until you delete it: “plan.txt”. /files lists what I keep here."
-    await environment.until(lambda: told in environment.texts() or environment.doubtful_messages())
-    assert environment.load_rows("select name from kept_files") == [("plan.txt",)]
-    assert environment.load_rows("select text, size from attachments") == [(None, 0)]
+
+
+def find(environment: KillEnvironment, text: str) -> ChatMessage | None:
+    """The newest message of the bot that says this."""
+    return next((message for message in reversed(environment.messages()) if text in message.text), None)
+
+
+async def wait_until_said(environment: KillEnvironment, text: str) -> None:
+    """Wait until this is said, or may have been."""
+    await environment.until(lambda: find(environment, text) or environment.doubtful_messages())
