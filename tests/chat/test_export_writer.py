@@ -11,7 +11,8 @@ from bot.db.maintenance.exports import StoredEntry
 from bot.domain import Lane
 from bot.telegram.formatting.markdown_events import parse_markdown
 from bot.translations.translator import ENGLISH
-from tools.search.hits import Hit, format_hits
+from tools.search.engine import Hit
+from tools.search.hits import format_hits
 from tools.search.tool import SEARCH_TOOL_NAME
 
 NOW = 1_795_000_000.0

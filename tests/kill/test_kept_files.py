@@ -27,6 +27,7 @@ async def test_around_the_commits_of_keep_find_and_delete(
         await environment.gateway.while_alive(environment.wait_until_idle())
         ann.send("/files")
         listed = await environment.until(partial(find, environment, "Files in this chat"))
+        assert listed is not None
         await die(environment, when, partial(ann.tap, listed, "Delete 1"))
         await environment.wait_for_row(ALL_GONE)
         await environment.until(lambda: find(environment, "Files in this chat") is None)
