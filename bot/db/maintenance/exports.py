@@ -11,7 +11,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, and_, func, or_, select, update
 
 from bot.db.portable_sql import JsonField
-from bot.db.queues.item_bodies import EXPORT_JOB, ExportOrder
+from bot.db.queues.item_bodies import EXPORT_JOB, FORGET_JOB, ExportOrder
 from bot.db.tables import (
     attachments,
     inbox,
@@ -82,9 +82,10 @@ async def load_entries(tx: Transaction, order: ExportOrder) -> list[tuple[Stored
 
 async def is_busy(tx: Transaction, chat: int) -> bool:
     """Whether a chat is being forgotten or exported, or files of a command there were not sent yet."""
-    is_export = JsonField(inbox.c.body, "job") == EXPORT_JOB
+    job = JsonField(inbox.c.body, "job")
     is_concerned = or_(
-        _is_of_chat(inbox.c.lane, chat), and_(is_export, _is_of_chat(JsonField(inbox.c.body, "lane"), chat))
+        and_(job == FORGET_JOB, _is_of_chat(inbox.c.lane, chat)),
+        and_(job == EXPORT_JOB, _is_of_chat(JsonField(inbox.c.body, "lane"), chat)),
     )
     pending = select(inbox.c.id).where(
         inbox.c.kind == "system", inbox.c.state.in_(("new", "running")), is_concerned
@@ -100,8 +101,9 @@ async def is_busy(tx: Transaction, chat: int) -> bool:
 
 async def is_forgotten(tx: Transaction, chat: int, *, since: int) -> bool:
     """Whether somebody had a chat forgotten since inbox item `since`."""
-    forgets = select(inbox.c.id).where(inbox.c.kind == "system", _is_of_chat(inbox.c.lane, chat))
-    return (await tx.execute(forgets.where(inbox.c.id > since).limit(1))).first() is not None
+    is_forget = and_(inbox.c.kind == "system", JsonField(inbox.c.body, "job") == FORGET_JOB)
+    forgets = select(inbox.c.id).where(inbox.c.id > since, is_forget, _is_of_chat(inbox.c.lane, chat))
+    return (await tx.execute(forgets.limit(1))).first() is not None
 
 
 async def store_progress(tx: Transaction, item: int, order: ExportOrder) -> None:
