@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
+from pathlib import Path
 
 from bot.db.usage.turn_steps import TurnSteps
 from bot.demo.environment import POLL_SECONDS, Demo
@@ -15,9 +16,10 @@ from bot.demo.turn_progress import build_progress, describe_gateway, name_tools
 from bot.domain import Lane
 from bot.errors import CanvasgramError
 from bot.http_server import serve
-from bot.sim.demo_model.showcase import GROUP_QUESTIONS, SHOWCASE_QUESTIONS
+from bot.sim.demo_model.showcase import GROUP_QUESTIONS, RECEIPT_QUESTION, SHOWCASE_QUESTIONS
 from bot.sim.page.app import ChatPage, PageNotice
 from bot.sim.page.view import ChatView, ViewLabels
+from bot.sim.vllm.speech import CHIME
 from bot.usage.breakdown import TurnBreakdown, build_turn_breakdown, format_breakdown
 from bot.usage.figures import format_share
 from bot.usage.intervals import INTERVAL_DESCRIPTIONS, INTERVAL_LABELS, IntervalKind
@@ -25,6 +27,8 @@ from bot.usage.palette import TIME_KINDS, TimeKind, render_css
 
 GROUP_ID = -1001000000001
 GROUP_TITLE = "Weekend"
+VOICE_EXAMPLE = "Ask by a voice message"
+_RECEIPT = Path(__file__).with_name("receipt.pdf")  # a page without text, as a scanner makes it
 _PLAIN_WORDS: Mapping[TimeKind, str] = {
     "wait": "waiting",
     "canvas": "writing",
@@ -79,6 +83,7 @@ def _build_views(demo: Demo) -> list[ChatView]:
             ViewLabels("Private", "Canvasgram", "bot"),
             SHOWCASE_QUESTIONS,
             on_first_open=partial(person.send, "/start"),
+            files=_load_files(has_voice=demo.model.simulated is not None),
         )
         for person in people
     ]
@@ -86,6 +91,12 @@ def _build_views(demo: Demo) -> list[ChatView]:
     if demo.web is not None:
         views = [replace(view, find_shown_address=demo.web.find_shown_address) for view in views]
     return views
+
+
+def _load_files(*, has_voice: bool) -> dict[str, tuple[str, bytes]]:
+    """The files that can be sent by a tap; a voice message where it is understood."""
+    files = {RECEIPT_QUESTION: (_RECEIPT.name, _RECEIPT.read_bytes())}
+    return files | {VOICE_EXAMPLE: ("voice.ogg", CHIME)} if has_voice else files
 
 
 async def _show_breakdowns(demo: Demo, page: ChatPage) -> None:

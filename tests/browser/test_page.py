@@ -9,8 +9,8 @@ from PIL import Image
 from playwright.async_api import Page, expect
 
 from bot.demo.environment import open_demo
-from bot.demo.page import serve_page
-from bot.sim.demo_model.showcase import SHOWCASE_QUESTIONS, answer_showcase
+from bot.demo.page import VOICE_EXAMPLE, serve_page
+from bot.sim.demo_model.showcase import RECEIPT_QUESTION, SHOWCASE_QUESTIONS, answer_showcase
 from bot.sim.vllm.server import SimulatedEndpoint, Timing, reply_with
 from tests.browser.conftest import Visit
 from tests.browser.demo_page import PHONE, answers, ask, open_page
@@ -20,6 +20,9 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.usefixtures(
 LONG = "\n\n".join(
     f"Paragraph {number}: " + "the sea was calm and the light went round. " * 4 for number in range(24)
 )
+
+
+FILE_EXAMPLES = (RECEIPT_QUESTION, VOICE_EXAMPLE)
 
 
 async def test_a_newcomer_sees_what_is_simulated_and_how_to_continue(visit: Visit):
@@ -281,6 +284,31 @@ async def test_a_photo_and_a_file_are_attached_and_shown(visit: Visit, tmp_path:
         await expect(answers(page).last).to_contain_text("The meeting is on Tuesday.")
 
 
+async def tap_example(page: Page, text: str) -> None:
+    await page.get_by_role("button", name="All examples").click()
+    await page.locator("#suggestions").get_by_text(text).click()
+
+
+async def test_a_question_a_scanned_receipt_and_a_voice_message_are_a_tap_away(visit: Visit):
+    async with open_page() as gateway, visit(gateway.address, **PHONE) as page:
+        await expect(page.locator(".keys").first).to_be_visible()
+        await tap_example(page, RECEIPT_QUESTION)
+        await expect(page.locator(".row.mine .file")).to_have_text("receipt.pdf")
+        await expect(answers(page).last).to_contain_text("21.60")
+        [request] = gateway.endpoint.requests
+        assert "image_url" in str(request.body["messages"][-1])
+        await tap_example(page, VOICE_EXAMPLE)
+        await expect(page.locator(".row.mine .voice")).to_be_visible()
+        voice = page.locator(".row:not(.mine) .voice")
+        await expect(voice).to_be_visible()
+        played = await voice.evaluate("async (sound) => { await sound.play(); return !sound.paused; }")
+        assert played
+        await tap_example(page, "Suggest a day trip")
+        await page.locator(".keys").get_by_text("The sea").click()
+        await expect(answers(page).last).to_contain_text("The sea, then")
+        await expect(page.locator(".keys").get_by_text("The sea")).to_have_count(0)
+
+
 async def test_the_chat_follows_what_comes_until_somebody_goes_up(visit: Visit):
     grow = """chat => {
       const photo = document.createElement("li");
@@ -372,7 +400,7 @@ async def test_an_edit_that_fails_stays_an_edit_and_a_file_waits_for_it(visit: V
 
 async def test_nothing_is_offered_twice(visit: Visit):
     async with open_page() as gateway, visit(gateway.address) as page:
-        for question in SHOWCASE_QUESTIONS:
+        for question in (*SHOWCASE_QUESTIONS, *FILE_EXAMPLES):
             await expect(page.get_by_role("button", name=question, exact=True)).to_have_count(1)
 
 
@@ -383,10 +411,10 @@ async def list_shown_examples(page: Page) -> list[str]:
 async def test_examples_that_were_used_come_last_and_all_can_be_reached(visit: Visit):
     async with open_page(reply_with("Yes.")) as gateway, visit(gateway.address, **PHONE) as page:
         await expect(page.locator(".keys").first).to_be_visible()
-        assert await list_shown_examples(page) == [*SHOWCASE_QUESTIONS[3:]]
+        assert await list_shown_examples(page) == [*SHOWCASE_QUESTIONS[3:], *FILE_EXAMPLES]
         await page.locator(".keys").get_by_text(SHOWCASE_QUESTIONS[0]).click()
         await expect(page.locator(".account")).to_be_visible()
-        story, *others = SHOWCASE_QUESTIONS
+        story, *others = (*SHOWCASE_QUESTIONS, *FILE_EXAMPLES)
         assert await list_shown_examples(page) == [*others, story]
         last = page.locator("#suggestions button").last
         await expect(last).not_to_be_in_viewport()

@@ -23,6 +23,9 @@ SHOWCASE_QUESTIONS: tuple[str, ...] = (
 )
 """By what is most worth seeing."""
 
+RECEIPT_QUESTION = "What did I pay for here?"
+"""With it the demo sends a scanned receipt."""
+
 GROUP_QUESTIONS: tuple[str, ...] = (
     "{bot} Who am I?",
     "{bot} What time is it in Tokyo?",
@@ -60,6 +63,11 @@ _TIDES_ANSWER = (
     "water twice "
     "in about 25 hours. When the Sun pulls along the same line, at full and new Moon, tides are at their "
     "highest."
+)
+_RECEIPT_ANSWER = (
+    "Your receipt of the Harbour Cafe, 14 November 2026:\n\n| | EUR |\n|---|---|\n| 2 flat whites | 7.60 |\n"
+    "| Apple cake | 4.20 |\n| Fish soup | 9.80 |\n| **Total** | **21.60** |\n\nIts page has no text, so it "
+    "reached me as a picture. A *simulated* model knows this one by heart; a real DiffusionGemma reads it."
 )
 _THOUGHT = (
     "One of the questions I can show something for. Is a tool needed? I take the shortest way to an answer."
@@ -293,6 +301,10 @@ def _answer_trip(_: re.Match[str], results: Sequence[_ToolResult], tool_names: f
     )
 
 
+def _answer_receipt(_: re.Match[str], _results: Sequence[_ToolResult], _tool_names: frozenset[str]) -> str:
+    return _RECEIPT_ANSWER
+
+
 def _answer_story(_: re.Match[str], _results: Sequence[_ToolResult], _tool_names: frozenset[str]) -> str:
     return STORY
 
@@ -302,6 +314,7 @@ _TOPICS: tuple[tuple[re.Pattern[str], TopicAnswer], ...] = tuple(
     for pattern, topic in (
         (r"\b(story|lighthouse)\b", _answer_story),
         (r"\btides?\b", _answer_tides),
+        (re.escape(RECEIPT_QUESTION), _answer_receipt),
         (r"\bday trip\b", _answer_trip),
         (r"^(?:(?P<name>[^:\n]{1,40}):\s+)?who am i\b", _answer_who),
         (r"\b(?:new|news) (?:in|from|about) (?P<place>.+)", _answer_news),

@@ -161,10 +161,12 @@ class ChatPage:
             raise HTTPException(400, "a text is wanted")
         readable = text.strip().encode("utf-8", "replace").decode()  # half a surrogate pair is no text
         view = self._find_view(request)
+        if readable in view.files:
+            return _send_file(view, *view.files[readable], readable)
         return _run_action(lambda: view.person.paste(readable, reply_to=reply_to, thread=view.thread))
 
     async def _attach(self, request: Request) -> Response:
-        """Send the body as a photo, a voice or else a file; its name and caption are in the address."""
+        """Send the body; its name and caption are in the address."""
         content = await _read_body(request, MAX_FILE_BYTES)
         name = request.query_params.get("name", "")[:MAX_NAME_CHARACTERS]
         caption = request.query_params.get("caption", "").strip()
@@ -172,13 +174,7 @@ class ChatPage:
             raise HTTPException(400, "a file with a name is wanted")
         if count_utf16_units(caption) > MAX_CAPTION_UNITS:
             raise HTTPException(413, "A caption has at most 1,024 characters.")
-        view = self._find_view(request)
-        options: Json = {"caption": caption, "content": content, "thread": view.thread}
-        if _find_photo_type(content) is not None:
-            return _run_action(lambda: view.person.send_photo(**options))
-        if content.startswith(_OGG_SIGNATURE):
-            return _run_action(lambda: view.person.send_voice(content=content, thread=view.thread))
-        return _run_action(lambda: view.person.send_document(name, **options))
+        return _send_file(self._find_view(request), name, content, caption)
 
     async def _edit(self, request: Request) -> Response:
         body = await _read_json_object(request)
@@ -207,6 +203,16 @@ class ChatPage:
     async def _kill(self, request: Request) -> Response:
         await _read_json_object(request)
         return _run_action(self.kill)
+
+
+def _send_file(view: ChatView, name: str, content: bytes, caption: str) -> Response:
+    """Send what the content is: a photo, a voice message, which has no caption, or else a file."""
+    options: Json = {"caption": caption, "content": content, "thread": view.thread}
+    if _find_photo_type(content) is not None:
+        return _run_action(lambda: view.person.send_photo(**options))
+    if content.startswith(_OGG_SIGNATURE):
+        return _run_action(lambda: view.person.send_voice(content=content, thread=view.thread))
+    return _run_action(lambda: view.person.send_document(name, **options))
 
 
 def _run_action(action: Callable[[], object]) -> Response:

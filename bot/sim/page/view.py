@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from bot.sim.page.shapes import Json, is_service_message, to_draft_json, to_event_json, to_message_json
 from bot.sim.telegram.chats import Chat
@@ -25,6 +25,7 @@ class ViewLabels:
 class ChatView:
     """One person's view of the chat `thread`. Events flow while `run` runs; `close` ends its streams.
 
+    `files`: names and contents that are sent, as suggestions, in the place of these texts.
     `on_first_open` is called when it is opened for the first time. `find_shown_address` returns where a
     browser finds what a link leads to.
     """
@@ -36,6 +37,7 @@ class ChatView:
     suggestions: Sequence[str] = ()
     on_first_open: Callable[[], object] = lambda: None
     find_shown_address: Callable[[str], str] = str
+    files: Mapping[str, tuple[str, bytes]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._listeners: set[asyncio.Queue[bytes | None]] = set()
@@ -96,7 +98,7 @@ class ChatView:
             "title": self.labels.title,
             "status": self.labels.status,
             "isGroup": not self.chat.is_private,
-            "suggestions": self.suggestions,
+            "suggestions": [*self.suggestions, *self.files],
             "commands": self._list_menu(),
             "messages": [
                 self._with_shown_addresses(
