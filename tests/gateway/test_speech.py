@@ -43,6 +43,14 @@ class SpeakingGateway:
     async def wait_for_requests(self, count: int) -> None:
         await self.sound.wait_until(lambda: len(self.sound.speech_requests) == count)
 
+    async def wait_for_other_voice(self) -> None:
+        """Wait until a voice message is deleted, and there are two."""
+        chat = self.gateway.api.chat(ADMIN)
+        await self.gateway.api.wait_until(
+            lambda: any("voice" in message.raw for message in chat.deleted_messages)
+        )
+        await self.wait_for_voices(2)
+
     async def wait_for_voices(self, count: int = 1) -> None:
         await self.gateway.api.wait_until(lambda: len(self.voices()) >= count)
 
@@ -93,8 +101,10 @@ async def test_a_voice_message_is_answered_by_text_and_then_by_voice_and_a_text_
         for count, (mode, state) in enumerate(states.items(), 4):
             gateway.ann.send(f"/voice {mode}")
             assert state in (await gateway.wait_for_texts(count))[-1]
-        gateway.ann.send("And in a week?")
+        question = gateway.ann.send("And in a week?")
         await speaking.wait_for_voices(2)
+        gateway.ann.edit(question, "And in a month?")  # the answer is another one, and so is its voice
+        await speaking.wait_for_other_voice()
     async with (
         open_database(gateway.settings.database_url) as database,
         database.read_transaction() as tx,
@@ -108,10 +118,10 @@ async def test_a_voice_message_is_answered_by_text_and_then_by_voice_and_a_text_
     shown = "\n".join(map(str, render_lines(turn, {})))
     assert "voice: read out, in " in shown
     report = await render_report(gateway.settings.database_url, ReportOptions(), now=time.time())
-    assert any(str(line).startswith("Voice: 2 answers read out, 0 not;") for line in report)
-    assert [(row.chars, row.outcome) for row in rows] == [(len(SPOKEN), "ok")] * 2
+    assert any(str(line).startswith("Voice: 3 answers read out, 0 not;") for line in report)
+    assert [(row.chars, row.outcome) for row in rows] == [(len(SPOKEN), "ok")] * 3
     assert all(row.wanted_at <= row.began_at <= row.ended_at for row in rows)
-    assert [(file.kind, bool(file.file_id)) for file in files] == [("voice", True)] * 2
+    assert [(file.kind, bool(file.file_id)) for file in files] == [("voice", True)] * 3
 
 
 async def test_where_telegram_refuses_voice_messages_the_chat_is_told_once(tmp_path: Path):
@@ -174,21 +184,25 @@ async def test_a_chat_is_asked_before_sound_or_what_is_to_be_spoken_leaves_the_n
             [data] = [button["callback_data"] for button in message.buttons if button["text"] == label]
             gateway.ann.tap(message.message_id, data)
 
+        gateway.ann.send("/help")
+        (commands,) = await gateway.wait_for_texts()
+        assert "/consent" in commands
+        assert "/deep" not in commands
         gateway.ann.send_voice(content=b"OggS")
-        (question,) = await gateway.wait_for_texts()
+        question = (await gateway.wait_for_texts(2))[-1]
         assert "I'd send them to 0.0.0.0, outside our network." in question
         tap("No")
-        (kept,) = (await gateway.wait_for_texts(2))[1:]
+        kept = (await gateway.wait_for_texts(3))[-1]
         assert kept == f"I couldn't use your voice message: {SOUND_KEPT_HERE}."
-        assert gateway.texts()[0].startswith(
+        assert gateway.texts()[1].startswith(
             "No voice messages, and no answers to speak, are sent to 0.0.0.0."
         )
         gateway.ann.send("/voice on")
-        await gateway.wait_for_texts(3)
-        gateway.ann.send("Hello")
         await gateway.wait_for_texts(4)
-        gateway.ann.send("/consent")
+        gateway.ann.send("Hello")
         await gateway.wait_for_texts(5)
+        gateway.ann.send("/consent")
+        await gateway.wait_for_texts(6)
         assert not speaking.sound.audio_uploads
         assert not speaking.sound.speech_requests
         tap("Yes")

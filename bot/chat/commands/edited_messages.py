@@ -110,6 +110,7 @@ async def _answer_again(
     item = await edited_messages.requeue(tx, stored.turn, revision, now=context.now)
     if in_place and item is not None:
         await outbox.hand_over_answer(tx, branch.item, item)
+        await outbox.take_back_voice(tx, branch.turn)
     return ActionResult(after_commit=callbacks)
 
 

@@ -67,7 +67,6 @@ class Command:
     `example`: the command as somebody might write it.
     `in_groups`: whether it works in a group; others are for the private chat alone.
     `concerns_others`: in a group it may be about what others asked, so it matters who moderates there.
-    `needs_fallback`: it is about the second endpoint, and hidden where there is none.
     """
 
     name: str
@@ -78,7 +77,6 @@ class Command:
     in_menu: bool = True
     in_groups: bool = False
     concerns_others: bool = False
-    needs_fallback: bool = False
     example: str = ""
 
 
@@ -144,10 +142,13 @@ def build_group_menu(language: str) -> CommandMenu:
     return [(command.name, translate(command.help)) for command in COMMANDS if command.name in GROUP_MENU]
 
 
-def list_commands(role: RoleOrBlocked | None, *, has_fallback: bool) -> list[Command]:
-    """Return the commands of somebody of this role, with or without those about the second endpoint."""
+def list_commands(
+    role: RoleOrBlocked | None, *, has_fallback: bool, has_outside_speech: bool = False
+) -> list[Command]:
+    """Return the commands of somebody of this role, without those about what is not set up."""
+    hidden = {"deep": not has_fallback, "consent": not (has_fallback or has_outside_speech)}
     usable = [command for command in COMMANDS if can_use(command, role)]
-    return [command for command in usable if has_fallback or not command.needs_fallback]
+    return [command for command in usable if not hidden.get(command.name)]
 
 
 def find_near_command(name: str, role: RoleOrBlocked | None, *, in_group: bool) -> str | None:
@@ -212,7 +213,11 @@ async def handle_help(context: ActionContext) -> ActionResult:
         "pages, calculate, keep notes, and remind you of things. For example:"
     )
     paragraphs = ["\n".join([intro, *(f"`{translate(example)}`" for example in HELP_EXAMPLES)])]
-    commands = list_commands(context.role, has_fallback=context.deps.turns.fallback_endpoint is not None)
+    commands = list_commands(
+        context.role,
+        has_fallback=context.deps.turns.fallback_endpoint is not None,
+        has_outside_speech=context.deps.turns.outside_speech.hosts != "",
+    )
     for group in HELP_GROUPS:
         lines = [_format_command(translate, command) for command in commands if command.group == group]
         if lines:
@@ -302,7 +307,6 @@ COMMANDS = (
         translatable("let the second model answer"),
         consent.handle_deep,
         CHAT,
-        needs_fallback=True,
         example=translatable("/deep compare these two contracts"),
     ),
     Command(
@@ -403,7 +407,6 @@ COMMANDS = (
         SETTINGS,
         in_menu=False,
         in_groups=True,
-        needs_fallback=True,
     ),
     Command(
         "forget",

@@ -164,7 +164,8 @@ async def add(
         if row.state == "unknown":
             await _ask_person(tx, row.id, lane.key, now)
     if not stored or any(row.tries for row in stored):
-        await _retract_parts(tx, item, len(rows))
+        is_left_over = (outbox.c.item == item) & (outbox.c.part >= len(rows)) & (outbox.c.state != "done")
+        await _retract(tx, is_left_over)
     if any(row.state in _AWAITS_CALL for row in stored):
         tx.changes.note_outbox(lane)
     return [int(row.id) for row in stored]
@@ -333,6 +334,12 @@ async def hand_over_answer(tx: Transaction, item: int, new_item: int) -> None:
     await tx.execute(shown.values(item=new_item, final=False, state=state, done_at=None))
 
 
+async def take_back_voice(tx: Transaction, turn: int) -> None:
+    """Delete the voice message of a turn's answer, if there is one."""
+    voices = select(outbox_files.c.outbox).where(outbox_files.c.turn == turn, outbox_files.c.kind == "voice")
+    await _retract(tx, outbox.c.id.in_(voices))
+
+
 async def close_buttons(tx: Transaction, rows: Sequence[int], line: str) -> bool:
     """Replace the buttons of these messages by a line of text, or by nothing; False if none had any."""
     query = select(*OUTBOX_COLUMNS).where(outbox.c.id.in_(rows)).order_by(outbox.c.id)
@@ -385,15 +392,11 @@ async def _update_due(tx: Transaction, statement: Update) -> None:
             tx.changes.note_outbox(Lane.parse(row.lane))
 
 
-async def _retract_parts(tx: Transaction, item: int, first_part: int) -> None:
-    """Take back an item's parts from `first_part` on: their messages are deleted, unsent ones are done."""
+async def _retract(tx: Transaction, condition: ColumnElement[bool]) -> None:
+    """Take rows back: their messages are deleted, unsent ones are done."""
     never_sent = outbox.c.message_id.is_(None) & outbox.c.state.in_(("new", "failed"))
-    await _update_due(
-        tx,
-        update(outbox)
-        .where(outbox.c.item == item, outbox.c.part >= first_part, outbox.c.state != "done")
-        .values(body=None, final=True, state=case((never_sent, "done"), else_=outbox.c.state)),
-    )
+    state = case((never_sent, "done"), (_IS_SETTLED_IN_CHAT, "open"), else_=outbox.c.state)
+    await _update_due(tx, update(outbox).where(condition).values(body=None, final=True, state=state))
 
 
 async def _mark_rows_unknown(
