@@ -4,7 +4,7 @@ Statements are built of these without knowing which database they are for. Postg
 condition of a WHERE first, also for rows that another one excludes: what is here raises for no row.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Any
 
@@ -12,6 +12,7 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Dialect,
+    Table,
     Text,
     TypeDecorator,
     bindparam,
@@ -20,7 +21,7 @@ from sqlalchemy import (
     literal_column,
 )
 from sqlalchemy.dialects.sqlite import insert as upsert
-from sqlalchemy.dialects.sqlite.dml import OnConflictDoNothing, OnConflictDoUpdate
+from sqlalchemy.dialects.sqlite.dml import Insert, OnConflictDoNothing, OnConflictDoUpdate
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
@@ -34,8 +35,14 @@ __all__ = [
     "Position",
     "TransactionLock",
     "WholePart",
+    "replace_row",
     "upsert",
 ]
+
+
+def replace_row(table: Table, row: Mapping[str, Any]) -> Insert:
+    """A statement that stores a row, or these values in the one that has its primary key."""
+    return upsert(table).values(row).on_conflict_do_update(index_elements=table.primary_key, set_=row)
 
 
 @compiles(OnConflictDoNothing, "postgresql")

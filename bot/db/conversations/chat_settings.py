@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, get_args
 
 from sqlalchemy import Select, bindparam, func, select
 
+from bot.db.conversations.conversations import upsert_lane
 from bot.db.portable_sql import upsert
 from bot.db.tables import lanes
 from bot.db.transaction import Transaction
@@ -86,12 +87,12 @@ async def store_consent(tx: Transaction, chat: int, host: str, kinds: Iterable[C
     if allowed:
         allowed.add("text")
     answer = " ".join(kind for kind in CONTENT_KINDS if kind in allowed)
-    await _store_value(tx, Lane(chat), "consent", f"{host} {answer or _NO}")
+    await upsert_lane(tx, Lane(chat), {"consent": f"{host} {answer or _NO}"})
 
 
 async def store_speech_consent(tx: Transaction, chat: int, hosts: str, *, allowed: bool) -> None:
     """Store the chat's answer about these hosts."""
-    await _store_value(tx, Lane(chat), "speech_consent", f"{hosts} {_SPEECH if allowed else _NO}")
+    await upsert_lane(tx, Lane(chat), {"speech_consent": f"{hosts} {_SPEECH if allowed else _NO}"})
 
 
 Consents = Mapping[str, Mapping[str, str]]
@@ -145,7 +146,7 @@ async def load_think_mode(tx: Transaction, lane: Lane) -> ThinkMode | None:
 
 async def set_think_mode(tx: Transaction, lane: Lane, mode: ThinkMode) -> None:
     """Set how the lane's turns think from the next one on; does not begin a conversation."""
-    await _store_value(tx, lane, "think", mode)
+    await upsert_lane(tx, lane, {"think": mode})
 
 
 async def load_voice_mode(tx: Transaction, chat: int) -> VoiceMode:
@@ -155,13 +156,8 @@ async def load_voice_mode(tx: Transaction, chat: int) -> VoiceMode:
 
 async def set_voice_mode(tx: Transaction, chat: int, mode: VoiceMode) -> None:
     """Set which answers of a chat are spoken from now on."""
-    await _store_value(tx, Lane(chat), "voice", None if mode == "auto" else mode)
+    await upsert_lane(tx, Lane(chat), {"voice": None if mode == "auto" else mode})
 
 
 async def _find_value(tx: Transaction, query: Select[Any], lane: Lane) -> Any:
     return (await tx.execute(query, {"key": lane.key})).scalar_one_or_none()
-
-
-async def _store_value(tx: Transaction, lane: Lane, column: str, value: str | None) -> None:
-    row = {"lane": lane.key, column: value}
-    await tx.execute(upsert(lanes).values(row).on_conflict_do_update(index_elements=["lane"], set_=row))

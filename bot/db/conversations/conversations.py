@@ -5,13 +5,13 @@ work inside the caller's transaction `tx`.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from sqlalchemy import bindparam, exists, select, update
 
-from bot.db.portable_sql import upsert
+from bot.db.portable_sql import replace_row
 from bot.db.tables import lanes, turns
 from bot.db.transaction import Transaction
 from bot.domain import Lane
@@ -98,13 +98,13 @@ async def begin(tx: Transaction, lane: Lane, conversation: Conversation, tools: 
         "files": conversation.files or "",
         "tools": json.dumps([*tools]),
     }
-    await _upsert_lane(tx, lane, row)
+    await upsert_lane(tx, lane, row)
 
 
 async def start_new(tx: Transaction, lane: Lane) -> None:
     """Start a new conversation, as /new does: later turns see nothing of the earlier ones."""
     number = (await find(tx, lane)).number + 1
-    await _upsert_lane(tx, lane, {"conversation": number, **_CLEARED_COLUMNS})
+    await upsert_lane(tx, lane, {"conversation": number, **_CLEARED_COLUMNS})
 
 
 async def store_cut(tx: Transaction, lane: Lane, conversation: Conversation) -> None:
@@ -162,6 +162,6 @@ async def store_summary_ahead(
     await tx.execute(update(lanes).where(if_current).values(row))
 
 
-async def _upsert_lane(tx: Transaction, lane: Lane, row: dict[str, Any]) -> None:
-    statement = upsert(lanes).values({"lane": lane.key, **row})
-    await tx.execute(statement.on_conflict_do_update(index_elements=["lane"], set_=row))
+async def upsert_lane(tx: Transaction, lane: Lane, row: Mapping[str, Any]) -> None:
+    """Store these values in the row of a lane, which it may not have yet."""
+    await tx.execute(replace_row(lanes, {"lane": lane.key, **row}))

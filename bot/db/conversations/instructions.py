@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import bindparam, delete, select, update
 
-from bot.db.portable_sql import upsert
+from bot.db.portable_sql import replace_row, upsert
 from bot.db.tables import instructions, personas
 from bot.db.transaction import Transaction
 from bot.domain import Lane
@@ -53,9 +53,8 @@ async def find(tx: Transaction, lane: Lane) -> Instructions:
 
 async def put(tx: Transaction, lane: Lane, text: str, *, person: int, now: float) -> None:
     """Store the text of a lane in place of an earlier one."""
-    row = {"text": text, "person": person, "set_at": now, "persona": None}
-    statement = upsert(instructions).values({"lane": lane.key, **row})
-    await tx.execute(statement.on_conflict_do_update(index_elements=["lane"], set_=row))
+    row = {"lane": lane.key, "text": text, "person": person, "set_at": now, "persona": None}
+    await tx.execute(replace_row(instructions, row))
 
 
 async def use_persona(tx: Transaction, lane: Lane, persona: int, *, person: int, now: float) -> None:

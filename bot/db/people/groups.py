@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 from bot.db import revisions
-from bot.db.portable_sql import upsert
+from bot.db.portable_sql import replace_row
 from bot.db.tables import (
     allowances,
     approvals,
@@ -107,9 +107,7 @@ async def list_groups(tx: Transaction) -> list[Group]:
 
 async def put(tx: Transaction, group: Group) -> None:
     """Store a group as it is now."""
-    row = asdict(group)
-    statement = upsert(groups).values(row)
-    await tx.execute(statement.on_conflict_do_update(index_elements=["chat"], set_=row))
+    await tx.execute(replace_row(groups, asdict(group)))
     await revisions.bump(tx, revisions.GROUPS)
 
 

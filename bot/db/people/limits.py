@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sqlalchemy import and_, bindparam, case, delete, func, or_, select
 
 from bot.db import revisions
-from bot.db.portable_sql import upsert
+from bot.db.portable_sql import replace_row
 from bot.db.tables import limits, model_calls, turns
 from bot.db.transaction import Transaction
 from bot.db.usage.ledger_columns import CANVASES, IS_TYPED_READ
@@ -95,9 +95,8 @@ async def find_rules(tx: Transaction, person: int) -> tuple[QuotaRule | None, Qu
 
 async def put(tx: Transaction, person: int, canvases: int | None, *, set_by: int, now: float) -> None:
     """Set the rule for a person or EVERYBODY; replaces an earlier one."""
-    row = {"canvases": canvases, "set_by": set_by, "set_at": now}
-    statement = upsert(limits).values({"person": person, **row})
-    await tx.execute(statement.on_conflict_do_update(index_elements=["person"], set_=row))
+    row = {"person": person, "canvases": canvases, "set_by": set_by, "set_at": now}
+    await tx.execute(replace_row(limits, row))
     await revisions.bump(tx, revisions.LIMITS)
 
 

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Row, and_, delete, exists, func, insert, o
 
 from bot.db import revisions
 from bot.db.people import page_sessions
-from bot.db.portable_sql import upsert
+from bot.db.portable_sql import replace_row, upsert
 from bot.db.tables import groups, inbox, invites, people, strangers, turns
 from bot.db.transaction import Transaction
 from bot.domain import Lane
@@ -367,7 +367,8 @@ async def register_stranger(
         return None, row.expires_at
     code = _make_code() if row is None else row.code
     expires_at = now + STRANGER_CODE_SECONDS if is_told else now
-    values = {
+    stranger = {
+        "id": person,
         "name": name,
         "code": code,
         "asked_at": now,
@@ -375,8 +376,7 @@ async def register_stranger(
         "expires_at": expires_at,
         "language": language,
     }
-    statement = upsert(strangers).values({"id": person, **values})
-    await tx.execute(statement.on_conflict_do_update(index_elements=["id"], set_=values))
+    await tx.execute(replace_row(strangers, stranger))
     await _delete_oldest_strangers(tx)
     return code, expires_at
 

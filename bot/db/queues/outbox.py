@@ -342,27 +342,18 @@ async def take_back_voice(tx: Transaction, turn: int) -> None:
 
 async def close_buttons(tx: Transaction, rows: Sequence[int], line: str) -> bool:
     """Replace the buttons of these messages by a line of text, or by nothing; False if none had any."""
-    query = select(*OUTBOX_COLUMNS).where(outbox.c.id.in_(rows)).order_by(outbox.c.id)
-    stored_rows: Sequence[Any] = (await tx.execute(query)).all()
-    had_buttons = False
-    for message in (to_outbox_row(row) for row in stored_rows):
-        if message.body is None or not message.body.buttons or message.state in {"unknown", "failed"}:
-            continue
-        text = f"{message.body.text}\n\n{line}".rstrip()
-        await _replace_body(tx, message.id, replace(message.body, text=text, buttons=()))
-        had_buttons = True
-    return had_buttons
+    bodies = {row: body for row, body in (await _load_bodies(tx, rows)).items() if body.buttons}
+    for row, body in bodies.items():
+        await _replace_body(tx, row, replace(body, text=f"{body.text}\n\n{line}".rstrip(), buttons=()))
+    return bool(bodies)
 
 
 async def add_buttons(tx: Transaction, row: int, buttons: tuple[Button, ...]) -> bool:
     """Put a row of buttons below a message; False if it has them or cannot get any."""
-    stored: Any = (await tx.execute(select(*OUTBOX_COLUMNS).where(outbox.c.id == row))).one()
-    message = to_outbox_row(stored)
-    if message.body is None or not message.body.text or message.state in {"unknown", "failed"}:
+    body = (await _load_bodies(tx, [row])).get(row)
+    if body is None or not body.text or buttons in body.buttons:
         return False
-    if buttons in message.body.buttons:
-        return False
-    await _replace_body(tx, row, replace(message.body, buttons=(*message.body.buttons, buttons)))
+    await _replace_body(tx, row, replace(body, buttons=(*body.buttons, buttons)))
     return True
 
 
@@ -370,13 +361,22 @@ async def reopen_buttons(
     tx: Transaction, rows: Sequence[int], buttons: tuple[tuple[Button, ...], ...]
 ) -> None:
     """Put buttons in the place of the line by which `close_buttons` replaced them."""
+    for row, body in (await _load_bodies(tx, rows)).items():
+        if not body.buttons:
+            text = body.text.rpartition("\n\n")[0]
+            await _replace_body(tx, row, replace(body, text=text, buttons=buttons))
+
+
+async def _load_bodies(tx: Transaction, rows: Sequence[int]) -> dict[int, Part]:
+    """What those of these messages say, by row, that are in the chat or on their way."""
     query = select(*OUTBOX_COLUMNS).where(outbox.c.id.in_(rows)).order_by(outbox.c.id)
     stored_rows: Sequence[Any] = (await tx.execute(query)).all()
-    for message in (to_outbox_row(row) for row in stored_rows):
-        if message.body is None or message.body.buttons or message.state in {"unknown", "failed"}:
-            continue
-        text = message.body.text.rpartition("\n\n")[0]
-        await _replace_body(tx, message.id, replace(message.body, text=text, buttons=buttons))
+    messages = map(to_outbox_row, stored_rows)
+    return {
+        message.id: message.body
+        for message in messages
+        if message.body is not None and message.state not in {"unknown", "failed"}
+    }
 
 
 async def _replace_body(tx: Transaction, row: int, part: Part) -> None:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from sqlalchemy import and_, delete, select, update
 
-from bot.db.portable_sql import upsert
+from bot.db.portable_sql import replace_row
 from bot.db.tables import grants, groups
 from bot.db.transaction import Transaction
 
@@ -53,8 +53,7 @@ async def give(tx: Transaction, grant: Grant) -> None:
     """Grant a tool; replaces a grant to the same grantee."""
     row = asdict(grant)
     del row["supergroup"]
-    key = ["tool", "whom", "number"]
-    await tx.execute(upsert(grants).values(row).on_conflict_do_update(index_elements=key, set_=row))
+    await tx.execute(replace_row(grants, row))
 
 
 async def revoke(tx: Transaction, tool: str, grantee_kind: GranteeKind, number: int = 0) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy import delete, func, literal, select
 
-from bot.db.portable_sql import JsonField, upsert
+from bot.db.portable_sql import JsonField, replace_row
 from bot.db.tables import secrets, sources
 from bot.db.transaction import Transaction
 
@@ -45,8 +45,7 @@ async def find(tx: Transaction, name: str) -> SealedSecret | None:
 
 async def put(tx: Transaction, secret: SealedSecret) -> None:
     """Store a secret; replaces one of the same name."""
-    row = asdict(secret)
-    await tx.execute(upsert(secrets).values(row).on_conflict_do_update(index_elements=["name"], set_=row))
+    await tx.execute(replace_row(secrets, asdict(secret)))
 
 
 async def remove(tx: Transaction, name: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Row, bindparam, delete, select, update
 
-from bot.db.portable_sql import upsert
+from bot.db.portable_sql import replace_row
 from bot.db.tables import sources
 from bot.db.transaction import Transaction
 
@@ -74,7 +74,7 @@ async def put(tx: Transaction, source: Source) -> None:
         "added_by": source.added_by,
         "added_at": source.added_at,
     }
-    await tx.execute(upsert(sources).values(row).on_conflict_do_update(index_elements=["name"], set_=row))
+    await tx.execute(replace_row(sources, row))
 
 
 async def set_enabled(tx: Transaction, name: str, *, enabled: bool) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Row, delete, select
 
-from bot.db.portable_sql import LockNumber, TransactionLock, upsert
+from bot.db.portable_sql import LockNumber, TransactionLock, replace_row
 from bot.db.tables import allowances, grants, tools
 from bot.db.transaction import Transaction
 
@@ -80,7 +80,7 @@ async def put(tx: Transaction, tool: StoredTool) -> None:
         "changed_at": tool.changed_at,
         "delivers": tool.delivers,
     }
-    await tx.execute(upsert(tools).values(row).on_conflict_do_update(index_elements=["name"], set_=row))
+    await tx.execute(replace_row(tools, row))
 
 
 async def remove(tx: Transaction, names: list[str]) -> None:
