@@ -102,7 +102,7 @@ def _merge_options(stored: Source, preview: SourcePreview) -> dict[str, Any]:
 
 async def toggle_operation(action: AdminAction, name: str, index: int) -> Source:
     """Tick an operation of a document, by its place in the list, or untick it; this adds no tool."""
-    source = await get_openapi_source(action, name)
+    source = await get_openapi_source(action.tx, name)
     indices = set(source.options.get("chosen", ())) ^ {index}
     ticked = replace(source, options={**source.options, "chosen": sorted(indices)})
     await sources.put(action.tx, ticked)
@@ -111,7 +111,7 @@ async def toggle_operation(action: AdminAction, name: str, index: int) -> Source
 
 async def narrow_list(action: AdminAction, name: str, words: str) -> Source:
     """Narrow the list that an admin picks from to operations with these words; without any to all of them."""
-    source = await get_openapi_source(action, name)
+    source = await get_openapi_source(action.tx, name)
     narrowed = replace(source, options={**source.options, "search": words})
     await sources.put(action.tx, narrowed)
     return narrowed
@@ -119,7 +119,7 @@ async def narrow_list(action: AdminAction, name: str, words: str) -> Source:
 
 async def confirm_hosts(action: AdminAction, name: str, hosts: Collection[str]) -> Source:
     """Store that an admin has read and agreed that a document's calls go to these hosts."""
-    source = await get_openapi_source(action, name)
+    source = await get_openapi_source(action.tx, name)
     before = list(source.options.get("hosts", ()))
     after = [*before, *(host for host in hosts if host not in before)]
     if after != before:
@@ -129,9 +129,9 @@ async def confirm_hosts(action: AdminAction, name: str, hosts: Collection[str]) 
     return source
 
 
-async def get_openapi_source(action: AdminAction, name: str) -> Source:
+async def get_openapi_source(tx: Transaction, name: str) -> Source:
     """Return the source of this name, which is a document to pick from. Raises ChangeRefused."""
-    source = await sources.find(action.tx, name)
+    source = await sources.find(tx, name)
     if source is None or source.kind != "openapi":
         raise ChangeRefused("There is no document called {name}.", name=name[:60])
     return source

@@ -4,7 +4,7 @@ A chat never starts programs, and never receives secrets.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from bot.chat.commands.operation_picker import build_operation_page
@@ -22,6 +22,7 @@ from bot.tool_registry import openapi_sources
 from bot.tool_registry.add_source import (
     AddSourceResult,
     extend_source,
+    get_openapi_source,
     narrow_list,
     refuse_taken_source,
     register_source,
@@ -219,12 +220,7 @@ class AddToolTasks:
         preview = await openapi_sources.fetch_and_preview_operations(
             source, chosen, await self._decrypt_secrets(), self._tool_settings.private_hosts
         )
-
-        async def finish(tx: Transaction) -> tuple[Part, ...]:
-            added = await extend_source(await self._begin_admin_action(task, tx), preview)
-            return _format_added(task.translate, preview, added)
-
-        return finish
+        return self._finish_with(extend_source, task, preview)
 
     async def _load_secrets(self, access: ServiceAccess) -> Mapping[str, str]:
         """The secrets, where any is named."""
@@ -238,16 +234,20 @@ class AddToolTasks:
 
     async def _load_source(self, name: str) -> Source:
         async with self._database.read_transaction() as tx:
-            source = await sources.find(tx, name)
-        if source is None or source.kind != "openapi":
-            raise ChangeRefused("There is no document called {name}.", name=name[:60])
-        return source
+            return await get_openapi_source(tx, name)
 
     def _finish_adding(self, task: ToolTask, preview: SourcePreview) -> FinishTask:
         check_fixed_names(preview.source, read_access(preview.source.options).fixed)
+        return self._finish_with(register_source, task, preview)
 
+    def _finish_with(
+        self,
+        store: Callable[[AdminAction, SourcePreview], Awaitable[AddSourceResult]],
+        task: ToolTask,
+        preview: SourcePreview,
+    ) -> FinishTask:
         async def finish(tx: Transaction) -> tuple[Part, ...]:
-            added = await register_source(await self._begin_admin_action(task, tx), preview)
+            added = await store(await self._begin_admin_action(task, tx), preview)
             return _format_added(task.translate, preview, added)
 
         return finish
