@@ -80,19 +80,21 @@ class BoundedProtocol(H11Protocol):
         self._next_check = self.loop.call_later(self.request_seconds, self._check_progress)
 
 
+_GRACE_SECONDS = 1
+
+
 @contextlib.asynccontextmanager
 async def serve(
     app: ASGIApp,
     *,
     host: str = "127.0.0.1",
     port: int = 0,
-    grace_seconds: float = 1.0,
     keep_alive_seconds: int = 5,
     protocol: type[H11Protocol] = H11Protocol,
 ) -> AsyncIterator[str]:
     """Serve `app` while the block runs; yields its base URL, such as `http://127.0.0.1:40123`.
 
-    Port 0 takes a free one. On leaving, open requests get `grace_seconds` before their tasks are cancelled.
+    Port 0 takes a free one. On leaving, open requests get a second before their tasks are cancelled.
     A connection is closed `keep_alive_seconds` after its last request; BoundedProtocol as `protocol` closes
     those that never bring one, too.
     """
@@ -103,7 +105,7 @@ async def serve(
         access_log=False,
         lifespan="off",
         timeout_keep_alive=keep_alive_seconds,
-        timeout_graceful_shutdown=max(1, round(grace_seconds)),
+        timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     server = _Server(config)
     is_ipv6 = ":" in host

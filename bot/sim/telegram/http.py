@@ -39,8 +39,8 @@ class BotApiResponse:
 class BotApiApp:
     """The ASGI app of one bot. `latency` is the seconds that every answer takes to travel."""
 
-    def __init__(self, world: World, token: str, latency: float) -> None:
-        self.latency = latency
+    def __init__(self, world: World, token: str) -> None:
+        self.latency = 0.0
         self.calls: deque[BotApiCall] = deque(maxlen=_MAX_LOGGED_CALLS)
         self.injections: list[FaultInjection] = []
         self.fetch_times: dict[int, float] = {}

@@ -37,6 +37,8 @@ __all__ = [
 
 T = TypeVar("T")
 
+_BOT_ID = 123456
+
 # The front end of the real one is nginx, whose default this is. One that closes sooner than the client does
 # drops a connection now and then at the moment of a send: 2 of 9,000 answers were of unknown outcome so.
 KEEP_ALIVE_SECONDS = 75
@@ -46,24 +48,22 @@ MAX_WAIT_SECONDS = 30.0  # seconds until a wait for what never comes is given up
 class BotApi:
     """One bot's Telegram.
 
-    `latency` is the seconds each answer takes to travel; it may be changed at any time.
+    `latency`: the seconds each answer takes to travel; it may be changed at any time.
     `mentions_pass_privacy` is whether a mention reaches a bot in privacy mode; sources disagree, and the
     default is the worse case.
     """
 
     def __init__(
         self,
-        token: str = "123456:SIM",  # noqa: S107 - of a bot that exists here only
         username: str = "canvasgram_sim_bot",
         limits: FloodLimits | None = None,
-        latency: float = 0.0,
         *,
         mentions_pass_privacy: bool = False,
     ) -> None:
-        self.token = token
+        self.token = f"{_BOT_ID}:SIM"
         self.username = username
         self.bot: Json = {
-            "id": int(token.partition(":")[0]),
+            "id": _BOT_ID,
             "is_bot": True,
             "first_name": "Canvasgram",
             "username": username,
@@ -76,7 +76,7 @@ class BotApi:
         }
         self.mentions_pass_privacy = mentions_pass_privacy
         self._world = World(self.bot, limits or FloodLimits())
-        self._app = self.app = BotApiApp(self._world, token, latency)
+        self._app = self.app = BotApiApp(self._world, self.token)
         self._people: dict[int, SimulatedPerson] = {}
         self.calls = self._app.calls
         self.updates = self._world.updates
@@ -214,9 +214,9 @@ class BotApi:
         self._app.injections.append(injection)
         return injection
 
-    def push_update(self, raw: Mapping[str, Any] | bytes, update_id: int | None = None) -> int:
+    def push_update(self, raw: Mapping[str, Any] | bytes) -> int:
         """Queue an update of any content, also malformed: a mapping, or bytes sent exactly as they are."""
-        return self.updates.put_raw(raw, update_id)
+        return self.updates.put_raw(raw)
 
     async def wait_until(self, predicate: Callable[[], T], timeout: float = MAX_WAIT_SECONDS) -> T:  # noqa: ASYNC109 - it is a wait
         """The first true value of `predicate`, which is called after each change.

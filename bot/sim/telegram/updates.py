@@ -96,13 +96,13 @@ class UpdateQueue:
             )
         return update_id
 
-    def put_raw(self, raw: Mapping[str, Any] | bytes, update_id: int | None = None) -> int:
+    def put_raw(self, raw: Mapping[str, Any] | bytes) -> int:
         """Queue anything: a mapping (gets an update_id if it has none) or bytes sent exactly as they are."""
         if isinstance(raw, bytes):
-            update_id = self._take_id() if update_id is None else update_id
+            update_id = self._take_id()
             body = raw
         else:
-            own_id = raw.get("update_id", update_id)
+            own_id = raw.get("update_id")
             update_id = own_id if isinstance(own_id, int) else self._take_id()
             body = encode_json({"update_id": update_id, **raw})
         self._append(PendingUpdate(update_id, body, self._clock.now() + UPDATE_LIFETIME_SECONDS))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 _FINISH_REASONS = ("stop", "length", "abort", "error", "repetition")
+_READ_WIDTH = 16  # positions of a canvas that is read after one step
 
 
 @dataclass(slots=True)
@@ -31,11 +32,11 @@ class EngineMetrics:
         self.positions += width * (steps + 1)
         self.committed += width
 
-    def count_read(self, canvases: int, width: int = 16) -> None:
+    def count_read(self, canvases: int) -> None:
         """Count small canvases that were read after a single step."""
         self.steps += canvases
-        self.positions += width * canvases
-        self.committed += width * canvases
+        self.positions += _READ_WIDTH * canvases
+        self.committed += _READ_WIDTH * canvases
 
     def observe(self, name: str, seconds: float) -> None:
         """Add to a histogram."""
