@@ -25,6 +25,7 @@ NoteOption = Annotated[
     str | None,
     typer.Option("--note", help="What the server does not tell, such as its hardware; shown as it is."),
 ]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 QuickOption = Annotated[bool, typer.Option("--quick", help="Use fewer prompts, streamed only.")]
 ResultFolderOption = Annotated[
     Path | None, typer.Option("--out", help="Also write JSON, Markdown and a chart to this folder.")
@@ -40,7 +41,7 @@ def direct(  # noqa: PLR0913  # an option is an argument here
     note: NoteOption = None,
     quick: QuickOption = False,
     out: ResultFolderOption = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    json: JsonOption = False,
     compare: Annotated[bool, typer.Option("--compare", help="Also show what others have published.")] = False,
 ) -> Work:
     """Measure an endpoint directly by the published protocols. Ctrl-C prints partial results."""
@@ -60,7 +61,7 @@ def gateway(
     note: NoteOption = None,
     quick: QuickOption = False,
     out: ResultFolderOption = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    json: JsonOption = False,
 ) -> Work:
     """Measure the same prompts directly and through the gateway. Compares interval by interval."""
     from bot.bench.endpoint.run import EndpointAddress, run_gateway
@@ -73,7 +74,7 @@ def gateway(
 def thinking(
     data: Annotated[list[Path], typer.Option(help="A folder with *.jsonl cases and tools.json; repeatable.")],
     costs: Annotated[bool, typer.Option(help="Also run turns against the simulated endpoint.")] = True,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Measure the choice to think. In which turns it is made, how fast, what it costs or saves."""
     from bot.bench.policies.output import format_json, format_lines
@@ -90,7 +91,7 @@ def prefill(
     budget: Annotated[
         int | None, typer.Option(min=2000, help="Largest prompt in tokens; the default of PROMPT_BUDGET.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    json: JsonOption = False,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 if too much is computed.")] = False,
 ) -> None:
     """Measure how much of the prompts an endpoint computes. Compares with the least for the same prompts."""
@@ -114,7 +115,7 @@ def many_tools(
         Path | None, typer.Option(help="Instead, a folder of OpenAPI documents: what is told, what arrives.")
     ] = None,
     registered: Annotated[int, typer.Option(min=10, help="Tools registered for each case.")] = 200,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    json: JsonOption = False,
     check: Annotated[
         bool, typer.Option("--check", help="Exit with 1 if too few tools are reached, or calls arrive.")
     ] = False,
@@ -151,7 +152,7 @@ def recall(
         Path,
         typer.Option(help="A folder with conversations*.json.gz and paragraphs.*.json.gz, with questions."),
     ],
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Measure what a search of a chat finds. Shows BM25 beside it."""
     from bot.bench.policies.output import format_json

@@ -169,9 +169,11 @@ class Approvals:
         question = await approval_rows.find(tx, question_id, to_answer=True)
         person, _ = answered_by
         translate = await people.find_translator(tx, person)
-        if question is None or (answer == "here" and question.binding is None):
-            return translate("This button is too old.")
-        if (answer == "given") != (question.tool == ask.name):
+        if (
+            question is None
+            or (answer == "here" and question.binding is None)
+            or (answer == "given") != (question.tool == ask.name)
+        ):
             return translate("This button is too old.")
         if not self.can_answer(question, person):
             return await self._explain_not_yours(tx, translate, question)

@@ -288,10 +288,6 @@ def _answer_who(match: re.Match[str], _results: Sequence[_ToolResult], _tool_nam
     return f"You are **{match['name']}**: in a group I am told with each message who wrote it."
 
 
-def _answer_tides(_: re.Match[str], _results: Sequence[_ToolResult], _tool_names: frozenset[str]) -> str:
-    return _TIDES_ANSWER
-
-
 def _answer_trip(_: re.Match[str], results: Sequence[_ToolResult], tool_names: frozenset[str]) -> str:
     if not results:
         question = "What are you in the mood for?\nThe sea\nThe mountains\nA city"
@@ -301,20 +297,16 @@ def _answer_trip(_: re.Match[str], results: Sequence[_ToolResult], tool_names: f
     )
 
 
-def _answer_receipt(_: re.Match[str], _results: Sequence[_ToolResult], _tool_names: frozenset[str]) -> str:
-    return _RECEIPT_ANSWER
-
-
-def _answer_story(_: re.Match[str], _results: Sequence[_ToolResult], _tool_names: frozenset[str]) -> str:
-    return STORY
+def _say(text: str) -> TopicAnswer:
+    return lambda _match, _results, _tool_names: text
 
 
 _TOPICS: tuple[tuple[re.Pattern[str], TopicAnswer], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), topic)
     for pattern, topic in (
-        (r"\b(story|lighthouse)\b", _answer_story),
-        (r"\btides?\b", _answer_tides),
-        (re.escape(RECEIPT_QUESTION), _answer_receipt),
+        (r"\b(story|lighthouse)\b", _say(STORY)),
+        (r"\btides?\b", _say(_TIDES_ANSWER)),
+        (re.escape(RECEIPT_QUESTION), _say(_RECEIPT_ANSWER)),
         (r"\bday trip\b", _answer_trip),
         (r"^(?:(?P<name>[^:\n]{1,40}):\s+)?who am i\b", _answer_who),
         (r"\b(?:new|news) (?:in|from|about) (?P<place>.+)", _answer_news),

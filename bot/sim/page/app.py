@@ -30,8 +30,8 @@ MAX_BODY_BYTES = 64 * 1024
 MAX_FILE_BYTES = 24 << 20  # more than the 20 MB a bot may fetch, so that its refusal can be seen
 MAX_NAME_CHARACTERS = 200  # of a file
 MAX_CAPTION_UNITS = 1024
-_OGG_SIGNATURE = b"OggS"
-_PHOTO_SIGNATURES = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
+_OGG = "audio/ogg"
+_SIGNATURES = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png", b"OggS": _OGG}
 _MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
@@ -64,8 +64,8 @@ class ChatPage:
         routes = [
             Route("/", self._serve_file),
             Route("/events", self._serve_events),
-            Route("/photos/{file_id}", self._serve_photo),
-            Route("/voices/{file_id}", self._serve_voice),
+            Route("/photos/{file_id}", self._serve_media),
+            Route("/voices/{file_id}", self._serve_media),
             Route("/send", self._send, methods=["POST"]),
             Route("/attach", self._attach, methods=["POST"]),
             Route("/edit", self._edit, methods=["POST"]),
@@ -136,18 +136,12 @@ class ChatPage:
     async def _serve_palette(self, _request: Request) -> Response:
         return Response(self.palette, media_type="text/css")
 
-    async def _serve_photo(self, request: Request) -> Response:
+    async def _serve_media(self, request: Request) -> Response:
         content = self.bot_api.find_file(request.path_params["file_id"]) or b""
-        media_type = _find_photo_type(content)
+        media_type = _find_media_type(content)
         if media_type is None:
             raise HTTPException(404)
         return Response(content, media_type=media_type)
-
-    async def _serve_voice(self, request: Request) -> Response:
-        content = self.bot_api.find_file(request.path_params["file_id"]) or b""
-        if not content.startswith(_OGG_SIGNATURE):
-            raise HTTPException(404)
-        return Response(content, media_type="audio/ogg")
 
     async def _serve_events(self, request: Request) -> Response:
         events = self._find_view(request).stream_events(self._to_page_json())
@@ -207,11 +201,12 @@ class ChatPage:
 
 def _send_file(view: ChatView, name: str, content: bytes, caption: str) -> Response:
     """Send what the content is: a photo, a voice message, which has no caption, or else a file."""
-    options: Json = {"caption": caption, "content": content, "thread": view.thread}
-    if _find_photo_type(content) is not None:
-        return _run_action(lambda: view.person.send_photo(**options))
-    if content.startswith(_OGG_SIGNATURE):
+    media_type = _find_media_type(content)
+    if media_type == _OGG:
         return _run_action(lambda: view.person.send_voice(content=content, thread=view.thread))
+    options: Json = {"caption": caption, "content": content, "thread": view.thread}
+    if media_type is not None:
+        return _run_action(lambda: view.person.send_photo(**options))
     return _run_action(lambda: view.person.send_document(name, **options))
 
 
@@ -225,9 +220,9 @@ def _run_action(action: Callable[[], object]) -> Response:
     return Response(status_code=204)
 
 
-def _find_photo_type(content: bytes) -> str | None:
-    """The media type of a picture that browsers show and Telegram sends as a photo; None: it is none."""
-    return next((kind for begin, kind in _PHOTO_SIGNATURES.items() if content.startswith(begin)), None)
+def _find_media_type(content: bytes) -> str | None:
+    """The media type of a photo or a voice that browsers show and Telegram sends as one; None: it is none."""
+    return next((kind for begin, kind in _SIGNATURES.items() if content.startswith(begin)), None)
 
 
 async def _read_body(request: Request, max_bytes: int) -> bytes:
