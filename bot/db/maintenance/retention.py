@@ -279,10 +279,8 @@ async def _wipe_turns(tx: Transaction, ids: Sequence[int], condition: ColumnElem
     ids = (await tx.execute(forgotten)).scalars().all()
     message_ids = select(messages.c.id).where(messages.c.turn.in_(ids))
     await tx.execute(delete(attachments).where(attachments.c.message.in_(message_ids)))
-    await tx.execute(delete(messages).where(messages.c.turn.in_(ids)))
-    await tx.execute(delete(tool_images).where(tool_images.c.turn.in_(ids)))
-    await tx.execute(delete(verdicts).where(verdicts.c.turn.in_(ids)))
-    await tx.execute(delete(outbox_files).where(outbox_files.c.turn.in_(ids)))
+    for table in (messages, tool_images, verdicts, outbox_files):
+        await tx.execute(delete(table).where(table.c.turn.in_(ids)))
     calls = update(tool_calls).where(tool_calls.c.turn.in_(ids))
     await tx.execute(calls.values(arguments="{}", result=None, whole=None))
     await rename_invented_tools(tx, ids)

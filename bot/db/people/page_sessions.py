@@ -62,7 +62,7 @@ async def find_session(tx: Transaction, token: str, *, now: float) -> TokenHolde
 
 async def end_session(tx: Transaction, token: str) -> None:
     """End one session."""
-    await tx.execute(delete(page_sessions).where(page_sessions.c.token_hash == _hash_token(token)))
+    await tx.execute(delete(page_sessions).where(page_sessions.c.token_hash == hash_token(token)))
 
 
 async def end_sessions(tx: Transaction, person: int) -> None:
@@ -83,7 +83,7 @@ async def _insert_token(
 ) -> str:
     token = secrets.token_urlsafe(_TOKEN_BYTES)
     row = {
-        "token_hash": _hash_token(token),
+        "token_hash": hash_token(token),
         "person": person,
         "made_at": made_at,
         "expires_at": expires_at,
@@ -98,7 +98,7 @@ async def _find_token(tx: Transaction, table: Table, token: str, now: float) -> 
 
 
 def _is_valid(table: Table, token: str, now: float) -> tuple[ColumnElement[bool], ...]:
-    return table.c.token_hash == _hash_token(token), table.c.expires_at > now
+    return table.c.token_hash == hash_token(token), table.c.expires_at > now
 
 
 def _to_holder(row: Row[int | None] | None) -> TokenHolder | None:
@@ -107,5 +107,6 @@ def _to_holder(row: Row[int | None] | None) -> TokenHolder | None:
     return TokenHolder(row.person)
 
 
-def _hash_token(token: str) -> str:
+def hash_token(token: str) -> str:
+    """What is stored of a secret that somebody shows: it cannot be read off the database."""
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()

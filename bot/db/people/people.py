@@ -3,7 +3,6 @@
 Codes of links are stored as hashes only. Functions work inside the caller's transaction `tx`.
 """
 
-import hashlib
 import re
 import secrets
 from collections.abc import Collection
@@ -267,7 +266,7 @@ async def insert_invite(tx: Transaction, role: Role, minutes: float, *, made_by:
     await tx.execute(delete(invites).where(or_(invites.c.expires_at <= now, invites.c.used_by.is_not(None))))
     code = secrets.token_urlsafe(18)
     row = {
-        "code_hash": _hash_code(code),
+        "code_hash": page_sessions.hash_token(code),
         "role": role,
         "made_by": made_by,
         "made_at": now,
@@ -321,7 +320,7 @@ async def redeem_invite(
     known_person = await find(tx, person)
     admins = {COMMAND_LINE_INVITER, *configured_admins, *await list_admins(tx)}
     is_valid = and_(
-        invites.c.code_hash == _hash_code(code),
+        invites.c.code_hash == page_sessions.hash_token(code),
         invites.c.used_by.is_(None),
         invites.c.expires_at > now,
         invites.c.made_by.in_(admins),
@@ -413,10 +412,6 @@ async def _delete_oldest_strangers(tx: Transaction) -> None:
 
 def _make_code() -> str:
     return "".join(secrets.choice(_CODE_LETTERS) for _ in range(8))
-
-
-def _hash_code(code: str) -> str:
-    return hashlib.sha256(code.encode("utf-8", "replace")).hexdigest()
 
 
 def _to_person(row: Row[Any]) -> Person:
