@@ -41,13 +41,17 @@ from bot.chat.update_parser import UpdateParser
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.people.people import Person, RoleOrBlocked
+from bot.db.queues import inbox, topics
 from bot.domain import InboxItem, Lane
+from bot.jobs.user_jobs import shorten_text
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.envelope import find_question_key
 from bot.telegram.incoming.update import ParsedUpdate, ReadMessage
 from bot.translations.formats import load_data
 from bot.translations.translator import find_language
 from tools.threads import run_in_thread
+
+MAX_TITLE_CHARS = 40  # of a topic's name; Telegram takes 128
 
 log = logging.getLogger(__name__)
 
@@ -122,6 +126,7 @@ class UpdateRunner:
             is_answer = await take_answer(self._database, approvals, updates, first.lane, now=now)
             if not is_answer and not await self._job_answers.take(updates, first.lane, speaker):
                 await self._run_turn(updates, first.lane, speaker)
+                await self._name_topic(first, first.lane)
             self._on_answered([update.item for update in updates])
             return
         if speaker is not None and first.item.shape == "overflow":
@@ -221,6 +226,19 @@ class UpdateRunner:
         if first.person is not None and self._deps.access.is_new_guest(first.person):
             await self._admit_guest(first.person, first.name)
         await self._message_turns.run(updates, lane, self._actions.get_translator(first, role))
+
+    async def _name_topic(self, update: ParsedUpdate, lane: Lane) -> None:
+        """Name a new topic of a private chat after its first answer, once, unless its person has named it."""
+        title = shorten_text(_get_text(update.message), MAX_TITLE_CHARS)
+        if lane.topic is None or lane.is_group or lane.is_guest or not title:
+            return
+        async with self._database.read_transaction() as tx:
+            root = await topics.find_untitled(tx, lane)
+        if root is None:
+            return
+        await self._deps.best_effort_calls.name_topic(lane, title)
+        async with self._database.transaction() as tx:
+            await inbox.forget_body(tx, [root])
 
     async def _note_language(self, person: int, name: str, language_code: str | None) -> None:
         """Store which language Telegram names for a person, if it is another one than before.

@@ -33,6 +33,12 @@ DOCUMENTS_NAME = "documents"
 DOCUMENTS_MEANING = "files of DOCUMENTS_DIR are for everybody with access"
 OPEN_DOCUMENTS = "with ACCESS=open anybody can have DOCUMENTS_DIR read, once an admin has opened it"
 DOCUMENTS_FIX = "set ACCESS to pairing or allowlist, or keep nothing private there"
+TOPICS_NAME = "topics"
+TOPICS_MEANING = "each topic of a private chat is a conversation"
+TOPICS_ON = "Threaded Mode is on: people may begin topics in their private chat"
+TOPICS_OFF = (
+    "Threaded Mode is off; to have topics in private chats, turn it on for the bot in @BotFather's Mini App"
+)
 _REFUSED = frozenset({401, 404})
 
 
@@ -46,9 +52,11 @@ async def probe_telegram(bot_url: str, *, guest_mode: bool = False) -> tuple[Fin
         return (answer.to_finding(NAME, MEANING),)
     sees_all = bool(answer.get("can_read_all_group_messages"))
     finding = pass_verdict(SEES_ALL if sees_all else SEES_LITTLE).to_finding(NAME, MEANING)
+    topics = pass_verdict(TOPICS_ON if answer.get("has_topics_enabled") else TOPICS_OFF)
+    findings = (finding, topics.to_finding(TOPICS_NAME, TOPICS_MEANING))
     if not guest_mode:
-        return (finding,)
-    return (finding, _judge_guest_mode(answer).to_finding(GUEST_NAME, GUEST_MEANING))
+        return findings
+    return (*findings, _judge_guest_mode(answer).to_finding(GUEST_NAME, GUEST_MEANING))
 
 
 def judge_open_documents() -> Finding:

@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfoNotFoundError
 
 import tzlocal
 
+from bot.check.telegram_probe import TOPICS_OFF
 from bot.cli.env_file import write_settings
 from bot.db.database_url import find_data_folder, is_postgresql
 from bot.db.engine import open_database
@@ -88,6 +89,8 @@ class SetupWizard:
         self._load_settings({"telegram_token": NO_BOT_TOKEN, **self.values})
         bot = await self._check_bot()
         self.prompter.say(f"Bot: @{bot.username} ({bot.name}).")
+        if not bot.has_topics:
+            self.prompter.say(f"{TOPICS_OFF}.")
         self._save()
         self.prompter.say(await self._check_endpoint())
         if "telegram_token" in self.values:  # it was not in the file: this is the first setup

@@ -165,7 +165,7 @@ def _judge_database(settings: Settings) -> Verdict:
 
 
 async def _probe_telegram(bot_url: str) -> Verdict:
-    [finding] = await probe_telegram(bot_url)
+    finding, *_ = await probe_telegram(bot_url)
     if finding.status == "pass":
         return pass_verdict("it knows the bot")
     return Verdict(finding.status, finding.seen, finding.mend)

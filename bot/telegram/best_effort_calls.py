@@ -79,6 +79,10 @@ class BestEffortCalls:
             await asyncio.sleep(self._timeout_seconds / 10)
         return False
 
+    async def name_topic(self, lane: Lane, name: str) -> None:
+        """Name a topic of a private chat."""
+        await self._attempt("title", self._bot.edit_forum_topic(lane.chat, lane.topic or 0, name=name))
+
     async def leave_chat(self, chat: int) -> bool:
         """Leave a group; False: the bot may still be in it."""
         return await self._attempt("leave", self._bot.leave_chat(chat))

@@ -11,11 +11,12 @@ from bot.errors import TelegramAway, TelegramRefused
 
 @dataclass(frozen=True, slots=True)
 class BotIdentity:
-    """The bot behind a token; `username` is without the @."""
+    """The bot behind a token; `username` is without the @. `has_topics`: private chats may have topics."""
 
     id: int
     username: str
     name: str
+    has_topics: bool
 
 
 async def check_token(token: str, api_url: str) -> BotIdentity:
@@ -27,7 +28,7 @@ async def check_token(token: str, api_url: str) -> BotIdentity:
     request = HTTPXRequest(connect_timeout=5, read_timeout=10)
     try:
         async with Bot(token, base_url=f"{api_url}/bot", request=request) as bot:
-            return BotIdentity(bot.id, bot.username, bot.first_name)
+            return BotIdentity(bot.id, bot.username, bot.first_name, bool(bot.bot.has_topics_enabled))
     except InvalidToken:
         raise TelegramRefused(
             "Telegram does not know this bot token; @BotFather shows the right one."

@@ -11,6 +11,8 @@ from bot.check.telegram_probe import (
     SEES_ALL,
     SEES_LITTLE,
     TOKEN_REFUSED,
+    TOPICS_OFF,
+    TOPICS_ON,
     probe_telegram,
 )
 from bot.sim.telegram.server import BotApi, BotApiFault
@@ -20,12 +22,13 @@ async def test_privacy_mode_is_said_with_what_changes_it() -> None:
     api = BotApi()
     async with api.serve_on_loopback() as url:
         bot_url = f"{url}/bot{api.token}"
-        [finding] = await probe_telegram(bot_url)
+        finding, topics = await probe_telegram(bot_url)
+        assert (topics.name, topics.status, topics.seen) == ("topics", "pass", TOPICS_ON)
         assert (finding.name, finding.status, finding.seen) == ("groups", "pass", SEES_LITTLE)
         assert "/setprivacy" in finding.seen
-        api.change_bot(can_read_all_group_messages=True)
-        [finding] = await probe_telegram(bot_url)
-        assert finding.seen == SEES_ALL
+        api.change_bot(can_read_all_group_messages=True, has_topics_enabled=False)
+        finding, topics = await probe_telegram(bot_url)
+        assert (finding.seen, topics.seen) == (SEES_ALL, TOPICS_OFF)
         api.inject_fault(BotApiFault.server_error(), "getMe")
         [finding] = await probe_telegram(bot_url)
         assert finding.status == "unknown"
@@ -42,7 +45,7 @@ async def test_guest_mode_is_judged_where_it_is_on() -> None:
     async with api.serve_on_loopback() as url:
         for change in ({}, {"supports_guest_queries": True}, {"supports_inline_queries": True}):
             api.change_bot(**change)
-            _, finding = await probe_telegram(f"{url}/bot{api.token}", guest_mode=True)
+            *_, finding = await probe_telegram(f"{url}/bot{api.token}", guest_mode=True)
             judged.append((finding.name, finding.status, finding.mend))
     assert judged == [
         ("guest mode", "fail", GUEST_FIX),

@@ -30,7 +30,7 @@ async def serve_bot_api(status: int, body: Any) -> AsyncIterator[str]:
 
 async def test_a_token_identifies_its_bot() -> None:
     async with serve_bot_api(200, {"ok": True, "result": ME}) as url:
-        assert await check_token(TOKEN, url) == BotIdentity(7, "canvas_bot", "Canvas")
+        assert await check_token(TOKEN, url) == BotIdentity(7, "canvas_bot", "Canvas", has_topics=False)
 
 
 @pytest.mark.parametrize(

@@ -53,12 +53,12 @@ async def _start_conversation(context: ActionContext) -> ActionResult:
     parked_turns = await parked_items.list_parked_turns(context.tx, context.lane, before=context.item.id)
     await context.deps.turns.approvals.stop_turns(context.tx, parked_turns, now=context.now)
     await conversations.start_new(context.tx, context.lane)
-    return reply_text(
-        context.translate(
-            "New conversation. What was said before no longer counts, but I can look it up. "
-            "Your notes are kept."
-        )
+    text = context.translate(
+        "New conversation. What was said before no longer counts, but I can look it up. Your notes are kept."
     )
+    if context.lane.topic is not None:
+        text += " " + context.translate("Other topics keep their own conversations.")
+    return reply_text(text)
 
 
 async def handle_stop(context: ActionContext) -> ActionResult:

@@ -223,6 +223,7 @@ async def handle_help(context: ActionContext) -> ActionResult:
         if lines:
             paragraphs.append("\n".join([translate(group), *lines]))
     paragraphs += _describe_search(context)
+    paragraphs.append(translate("If this chat has topics, each is a conversation of its own."))
     return reply_hint("\n\n".join(paragraphs))
 
 

@@ -95,9 +95,19 @@ class Account:
         found = fields.get("entities", [])
         return self._post(fields | {"entities": [*found, *entities]}, None, thread)
 
-    def create_topic(self, name: str, *, thread: ChatThread | None = None) -> ChatThread:
-        """Begin a topic, in the private chat or in a forum; the bot hears of it."""
+    def create_topic(
+        self, name: str, *, thread: ChatThread | None = None, has_implicit_name: bool = False
+    ) -> ChatThread:
+        """Begin a topic, in the private chat or in a forum; the bot hears of it.
+
+        `has_implicit_name`: the app names it, since the person has written outside of all topics.
+        """
         chat = (thread or self.private_thread).chat
+        if chat.is_private and not self._world.bot["has_topics_enabled"]:
+            raise ValueError("the bot has no topics in private chats")
+        topic: Json = {"name": name, "icon_color": 7322096}
+        if has_implicit_name:
+            topic["is_name_implicit"] = True
         thread_id = chat.next_message_id()
         raw = {
             "message_id": thread_id,
@@ -106,10 +116,15 @@ class Account:
             "from": self.user,
             "chat": chat.raw,
             "date": self._world.unix_seconds(),
-            "forum_topic_created": {"name": name, "icon_color": 7322096},
+            "forum_topic_created": topic,
         }
         self._world.open_topic(chat, raw)
         return ChatThread(chat, thread_id)
+
+    def rename_topic(self, topic: ChatThread, name: str) -> None:
+        """Give an own topic of the private chat another name; the bot hears of it."""
+        topic.chat.topics[topic.thread_id].name = name
+        self._post({"forum_topic_edited": {"name": name}}, None, topic)
 
     def paste(self, text: str, **options: Any) -> list[PersonMessage]:
         """Send any text as a client does, split into several messages if it is too long.

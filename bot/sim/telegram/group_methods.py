@@ -68,6 +68,23 @@ def leave_chat(world: World, params: Params) -> bool:
     return True
 
 
+def edit_forum_topic(world: World, params: Params) -> bool:
+    chat = world.find_chat(params)
+    name = params.text("name").strip()
+    topic = chat.topics.get(params.integer("message_thread_id"))
+    if isinstance(chat, GroupChat) and not chat.bot_member.is_admin:
+        raise bad_request("not enough rights to edit the topic")
+    if topic is None:
+        raise bad_request("TOPIC_ID_INVALID")
+    if len(name) > _MAX_TOPIC_NAME:
+        raise bad_request("TOPIC_TITLE_INVALID")
+    if name in {"", topic.name}:
+        raise bad_request("TOPIC_NOT_MODIFIED")
+    topic.name = name
+    world.changes.notify()
+    return True
+
+
 def create_forum_topic(world: World, params: Params) -> Json:
     chat = world.find_chat(params)
     name = params.text("name").strip()

@@ -28,6 +28,7 @@ def build_method_table() -> Mapping[str, Callable[[World, Params], object]]:
         "getChatMemberCount": group_methods.get_chat_member_count,
         "leaveChat": group_methods.leave_chat,
         "createForumTopic": group_methods.create_forum_topic,
+        "editForumTopic": group_methods.edit_forum_topic,
         "getFile": get_file,
         "answerCallbackQuery": answer_callback_query,
         "answerGuestQuery": guest_queries.answer_guest_query,

@@ -73,6 +73,7 @@ class BotApi:
             "can_read_all_group_messages": False,
             "supports_inline_queries": False,
             "supports_guest_queries": False,
+            "has_topics_enabled": True,
         }
         self.mentions_pass_privacy = mentions_pass_privacy
         self._world = World(self.bot, limits or FloodLimits())
