@@ -23,6 +23,7 @@ from tests.bench.load import (
     busy_minute,
     concurrency,
     faults,
+    hook_posts,
     large_ledger,
     latency,
     open_page,
@@ -109,6 +110,11 @@ SECTION_NOTES = (
     ("idle", "all bots at once; wake-ups are voluntary context switches of all threads"),
     ("tokens", COUNTING_RULE),
     (
+        "posts",
+        f"own time alone and while a program posts to a hook of {hook_posts.POSTS_A_MINUTE} a minute, "
+        f"by turns; ratios are taken within a pair of {latency.SLICE_MESSAGES} replies each",
+    ),
+    (
         "ledger",
         "two gateways at a time, one on an empty database, one on ended turns of ended conversations, "
         "in turns",
@@ -149,6 +155,7 @@ REPEATED_SECTIONS: dict[str, Section] = {
 
 SECTIONS: dict[str, Section] = REPEATED_SECTIONS | {
     "tokens": lambda options, folder: prompt_tokens.measure_prompt_tokens(BOT_ORDER, folder, options.turns),
+    "posts": lambda options, folder: hook_posts.measure_posts(folder, options.messages),
     "faults": lambda options, folder: faults.measure_faults(folder, options.fault_wait_seconds),
     "ledger": lambda options, folder: large_ledger.measure_large_ledger(
         folder, options.messages, options.ledger_calls
