@@ -341,7 +341,7 @@ async def build(
             notices,
             needs_opening=settings.access == "open",
         ),
-        kept_file_indexer=KeptFileIndexer(database),
+        kept_file_indexer=KeptFileIndexer(database, find_database_file(settings.database_url)),
         access=access,
         model=model,
         endpoint_watch=turn_factory.build_endpoint_watch(),

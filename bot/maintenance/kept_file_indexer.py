@@ -4,29 +4,37 @@ One file a transaction. Until a file has its index, a search reads its text.
 """
 
 import asyncio
+from pathlib import Path
 
 from bot.agent.word_index import build_word_index
 from bot.attachments.excerpts import split_pages
+from bot.db.commit_watch import CommitWatch, compute_seconds_to_look
 from bot.db.conversations import kept_files
 from bot.db.engine import Database
 from bot.db.retry import retry_until_available
 from tools.threads import run_in_thread
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 2.0
 
 
 class KeptFileIndexer:
-    """Looks for files without an index: what was kept just now, or before an upgrade or a crash."""
+    """Looks for files without an index: what was kept just now, or before an upgrade or a crash.
 
-    def __init__(self, database: Database) -> None:
+    `database_file` is watched, so that nothing is read while nothing is written; None: a server.
+    """
+
+    def __init__(self, database: Database, database_file: Path | None) -> None:
         self._database = database
+        self._commits = CommitWatch(database_file)
 
     async def run(self) -> None:
         """Index what is kept, until cancelled."""
         while True:
-            while await retry_until_available(self.index_file):
-                pass
-            await asyncio.sleep(LOOK_SECONDS)
+            with self._commits.look() as is_written:
+                has_more = is_written
+                while has_more:
+                    has_more = await retry_until_available(self.index_file)
+            await asyncio.sleep(compute_seconds_to_look(LOOK_SECONDS))
 
     async def index_file(self) -> bool:
         """Index a file that has no index; False: there is none."""

@@ -12,7 +12,17 @@ from tests.support.sql_trace import SqlTrace, trace_sql
 
 REPLIES = 5
 # Of what runs once a second or once a measurement, and not for a reply.
-BACKGROUND = ("lives", "accounts", "durations", "revisions", "jobs", "SET spans=", "AS turn", "'system'")
+BACKGROUND = (
+    "lives",
+    "accounts",
+    "durations",
+    "revisions",
+    "jobs",
+    "kept_files",
+    "SET spans=",
+    "AS turn",
+    "'system'",
+)
 STORE_SHOWN = "UPDATE outbox SET state=CASE WHEN (outbox.final"
 
 # The update is stored; claimed; its conversation read; its turn begun; ended, and taken to be sent; shown.

@@ -33,7 +33,7 @@ async def test_what_an_index_finds_is_what_reading_finds_and_it_goes_with_its_fi
         words: await find(database, words) for words in ("zebra", "sleep noon", "soups", "密码", "nothing")
     }
     assert [source for source, _ in read["zebra"]] == ['file "menu.txt"', 'file "zoo.pdf", page 2']
-    indexer = KeptFileIndexer(database)
+    indexer = KeptFileIndexer(database, None)
     assert [await indexer.index_file() for _ in range(3)] == [True, True, False]
     async with database.transaction() as tx:
         assert await kept_files.load_unindexed(tx, [FOLDER_CHAT], 1, None) == []
@@ -52,7 +52,7 @@ async def test_what_an_index_finds_is_what_reading_finds_and_it_goes_with_its_fi
 async def test_no_byte_of_a_forgotten_file_and_its_index_is_left(database: Database, database_url: str):
     async with database.transaction() as tx:
         await tx.execute(insert(kept_table).values(**FILE, chat=7, text=f"canary {TEXT}"))
-    await KeptFileIndexer(database).index_file()
+    await KeptFileIndexer(database, None).index_file()
     file = parse_database_path(database_url)
     assert any(b"\ncanary\t" in path.read_bytes() for path in file.parent.glob(f"{file.name}*"))
     await retention.forget(database, retention.build_lane_scope(Lane(7), item=1, asked_at=2.0))
