@@ -93,10 +93,10 @@ def _default_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGINT, previous)
 
 
-async def run_until_signal(work: Work) -> int:
+async def run_until_signal(work: Work, *, grace_seconds: float = GRACE_SECONDS) -> int:
     """Run `work` with an event that SIGTERM and Ctrl-C set, and return its exit code.
 
-    A second signal, or GRACE_SECONDS after the first, ends the process at once.
+    A second signal, or `grace_seconds` after the first, ends the process at once.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -106,7 +106,7 @@ async def run_until_signal(work: Work) -> int:
             os._exit(130)
         stop.set()
         # Work that still hangs then is stored, and continues at the next start.
-        loop.call_later(GRACE_SECONDS, os._exit, 1)
+        loop.call_later(grace_seconds, os._exit, 1)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal)

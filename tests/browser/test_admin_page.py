@@ -221,7 +221,7 @@ async def test_usage_draws_its_chart_and_is_used_with_the_keyboard(visit: Visit,
             heights = [
                 (await column.bounding_box() or {"height": 0})["height"] for column in await columns.all()
             ]
-            assert max(heights) > 50
+            assert max(heights) > 40
             titles = await columns.locator("title").all_text_contents()
             days = [title.partition(":")[0] for title in titles]
             assert days == [row.split()[0] for row in rows]

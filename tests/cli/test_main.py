@@ -68,7 +68,7 @@ def test_the_module_and_the_command_are_the_same() -> None:
     command = Path(sys.executable).with_name("canvasgram")
     by_command = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
     assert by_module.stdout == by_command.stdout
-    assert re.fullmatch(r"canvasgram \d+\.\d+\.\d+\n", by_module.stdout)
+    assert re.fullmatch(r"canvasgram \d+\.\d+\.\d+\S* \([0-9a-f]+\)\n", by_module.stdout)
 
 
 def list_commands() -> Iterator[str]:

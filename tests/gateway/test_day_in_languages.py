@@ -227,7 +227,7 @@ async def set_reminders(day: LanguageDay) -> None:
     [jobs] = await day.say("/jobs")
     assert len(jobs.buttons) == 4
     day.person.tap(jobs, "1")
-    await day.gateway.api.wait_until(lambda: len(jobs.buttons) == 4 and "1" not in jobs.buttons[0]["text"])
+    await day.gateway.api.wait_until(lambda: len(jobs.buttons) == 5 and "1" not in jobs.buttons[0]["text"])
 
 
 async def say_times_that_are_unclear(day: LanguageDay) -> None:

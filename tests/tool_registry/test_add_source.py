@@ -188,7 +188,7 @@ async def test_a_source_that_is_no_document_cannot_be_picked_from(harness: Regis
     async with harness.open_action() as action:
         for call in (
             extend_source(action, SourcePreview(SHOP, ())),
-            get_openapi_source(action, "time"),
+            get_openapi_source(action.tx, "time"),
             toggle_operation(action, "none", 1),
             confirm_hosts(action, "x", ["y"]),
         ):
