@@ -229,8 +229,10 @@ class UpdateRunner:
 
     async def _name_topic(self, update: ParsedUpdate, lane: Lane) -> None:
         """Name a new topic of a private chat after its first answer, once, unless its person has named it."""
+        if lane.topic is None or lane.is_group or lane.is_guest:
+            return
         title = shorten_text(_get_text(update.message), MAX_TITLE_CHARS)
-        if lane.topic is None or lane.is_group or lane.is_guest or not title:
+        if not title:
             return
         async with self._database.read_transaction() as tx:
             root = await topics.find_untitled(tx, lane)

@@ -3,7 +3,7 @@
 Functions work inside the caller's transaction `tx`.
 """
 
-from sqlalchemy import select
+from sqlalchemy import and_, select
 
 from bot.db.tables import inbox
 from bot.db.transaction import Transaction
@@ -19,11 +19,11 @@ async def find_untitled(tx: Transaction, lane: Lane) -> int | None:
 
     Once the body of that item is deleted, this is None.
     """
-    is_root = inbox.c.message_id == lane.topic
-    query = select(inbox.c.id, _OTHER_NAME.label("is_renamed")).where(
-        inbox.c.lane == lane.key,
-        inbox.c.message_id.is_not(None),
-        (is_root & _IMPLICIT_NAME) | _OTHER_NAME,
-    )
-    rows = (await tx.execute(query)).all()
-    return rows[0].id if len(rows) == 1 and not rows[0].is_renamed else None
+    is_root = and_(inbox.c.lane == lane.key, inbox.c.message_id == lane.topic)
+    roots = (await tx.execute(select(inbox.c.id).where(is_root, _IMPLICIT_NAME))).scalars().all()
+    if len(roots) != 1:
+        return None
+    # Only until the topic has its name: this reads all that was written in it.
+    is_renaming = and_(inbox.c.lane == lane.key, inbox.c.message_id.is_not(None), _OTHER_NAME)
+    is_renamed = (await tx.execute(select(inbox.c.id).where(is_renaming).limit(1))).first() is not None
+    return None if is_renamed else roots[0]
