@@ -1,6 +1,5 @@
 """What `canvasgram export` does: writes what was said in a chat to files, beside a running gateway or not."""
 
-import re
 from pathlib import Path
 
 from bot.attachments.outgoing_files import MAX_FILE_BYTES
@@ -17,8 +16,7 @@ from bot.errors import NothingFound, QuestionRefused
 from bot.jobs.times.rrules import load_zone
 from bot.settings import Settings
 from bot.translations.translator import ENGLISH
-
-_CHAT = re.compile(r"-?\d{1,18}(:-?\d{1,18})?")
+from bot.usage.query_args import CHAT_PATTERN
 
 
 async def export_chat(
@@ -28,7 +26,7 @@ async def export_chat(
 
     That it was read is recorded in the audit log before. Raises QuestionRefused or NothingFound.
     """
-    if not _CHAT.fullmatch(chat):
+    if not CHAT_PATTERN.fullmatch(chat):
         raise QuestionRefused("Name a chat by its number, or chat:topic. Example: canvasgram export 12345678")
     async with open_readonly(settings.database_url) as database, database.long_read_transaction() as tx:
         lane = await groups.find_lane(tx, Lane.parse(chat))

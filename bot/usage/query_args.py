@@ -22,7 +22,7 @@ _RELATIVE_TIME = re.compile(r"([0-9]{1,6})([hdw])")
 _UNIT_SECONDS = {"h": 3600, "d": DAY_SECONDS, "w": 7 * DAY_SECONDS}
 _NEW_YEAR_9999 = 253_370_764_800  # epoch seconds; later times cannot be shown as dates
 _MAX_INTEGER = 2**63  # no database takes a larger number
-_CHAT_PATTERN = re.compile(r"-?[0-9]{1,20}(:-?[0-9]{1,20})?")
+CHAT_PATTERN = re.compile(r"-?[0-9]{1,20}(:-?[0-9]{1,20})?")
 TIME_FORMATS = (
     "a date such as 2026-11-03, a date and time such as 2026-11-03T14:30, today, yesterday, "
     "or 24h, 30d, 4w ago"
@@ -55,7 +55,7 @@ def parse_scope(  # noqa: PLR0913  # an option is an argument here
         raise QuestionRefused(f"--since {since} is not before --until {until}.")
     if begin is not None and begin > now:
         raise QuestionRefused(f"--since {since} has not come yet.")
-    if chat is not None and not _CHAT_PATTERN.fullmatch(chat):
+    if chat is not None and not CHAT_PATTERN.fullmatch(chat):
         raise QuestionRefused("--chat must be the number of a chat, or chat:topic. Example: --chat 12345678")
     if user is not None and not 0 < user < _MAX_INTEGER:
         raise QuestionRefused("--user must be the number of a person. Example: --user 12345678")
