@@ -84,7 +84,7 @@ async def run_proxy(
         *command, env={"HOME": str(folder)}, stderr=asyncio.subprocess.DEVNULL
     )
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 with contextlib.suppress(OSError):
                     _, writer = await asyncio.open_connection("127.0.0.1", port)

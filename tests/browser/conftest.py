@@ -45,7 +45,7 @@ async def chromium() -> AsyncIterator[Browser]:
 @contextlib.asynccontextmanager
 async def launch(executable: str) -> AsyncIterator[Browser]:
     """A headless browser of its own, closed when the block ends."""
-    expect.set_options(timeout=20_000)  # a busy machine is no finding
+    expect.set_options(timeout=60_000)  # a busy machine is no finding
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
         yield browser
@@ -65,7 +65,7 @@ async def visit(chromium: Browser) -> Visit:
         address: str, *, width: int = 1000, height: int = 800, forgiven: tuple[str, ...] = (), **more: Any
     ) -> AsyncIterator[Page]:
         context = await chromium.new_context(viewport={"width": width, "height": height}, **more)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(60_000)
         page = await context.new_page()
         complaints: list[str] = []
         page.on(

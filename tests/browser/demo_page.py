@@ -41,10 +41,10 @@ async def kill_in_story(page: Page, gateway: DemoPage, canvases: int) -> None:
     )
     gateway.endpoint.hold()
     shown = page.locator("#live.running li").filter(has_text=f"canvas {canvases}")
-    await expect(shown).to_be_visible(timeout=60_000)
+    await expect(shown).to_be_visible()
     await page.get_by_role("button", name="Kill the gateway").click()
     killed = re.compile(r"Killed at \d\d:\d\d:\d\d\.")
-    await expect(page.locator("#gateway")).to_contain_text(killed, timeout=60_000)
+    await expect(page.locator("#gateway")).to_contain_text(killed)
     gateway.endpoint.release()
 
 

@@ -67,9 +67,9 @@ async def _take_demo_picture(browser: Browser, demo_page: DemoPage, story: str, 
         await expect(desktop.locator(".keys")).to_be_visible()
         await desktop.get_by_role("button", name=story, exact=True).click()
         await kill_in_story(desktop, demo_page, 3)
-        await expect(desktop.locator("#gateway")).to_contain_text("nothing was lost", timeout=60_000)
+        await expect(desktop.locator("#gateway")).to_contain_text("nothing was lost")
         await expect(phone.locator(".brief")).to_have_count(answered + 1)
-        await expect(phone.locator("#sign")).to_be_hidden(timeout=60_000)
+        await expect(phone.locator("#sign")).to_be_hidden()
         await desktop.mouse.move(0, 0)
         _join([await phone.screenshot(), await desktop.locator("#live").screenshot()], file)
 

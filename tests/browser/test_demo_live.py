@@ -58,7 +58,7 @@ async def test_a_gateway_killed_in_the_middle_of_a_story_tells_it_whole_and_once
         await kill_in_story(page, gateway, 2)
         words = page.locator("#gateway")
         await expect(list_bars(page).filter(has_text="down")).to_be_visible()
-        await expect(words).to_contain_text("nothing was lost", timeout=60_000)
+        await expect(words).to_contain_text("nothing was lost")
         (outage,) = gateway.demo.gateway.outages
         assert outage.seconds is not None
         await expect(words).to_contain_text(f"It came back after {outage.seconds:.1f} s")

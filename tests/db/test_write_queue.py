@@ -110,7 +110,7 @@ async def test_a_closed_queue_does_not_wait_for_a_database_that_cannot_be_writte
     blocker = sqlite3.connect(parse_database_path(database_url), isolation_level=None)
     blocker.execute("BEGIN IMMEDIATE")
     queue = WriteQueue(database)
-    async with asyncio.timeout(30.0), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         tasks.create_task(queue.run())
         queue.enqueue(partial(insert_notice, subject="too late"))
         await asyncio.sleep(0.05)

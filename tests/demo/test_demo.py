@@ -214,7 +214,7 @@ async def test_ctrl_c_ends_it_quickly_and_cleanly_also_while_a_browser_listens(t
         events = stream.aiter_lines()
         assert await anext(events) == "event: page"
         running.send_signal(signal.SIGINT)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             assert await running.wait() == 0
     assert (await running.stderr.read()).decode() == ""
     assert b"deleted" in await running.stdout.read()
@@ -239,7 +239,7 @@ async def test_ctrl_c_and_kill_minus_nine_leave_no_process(tmp_path: Path):
         await wait_for_page(running)
         (gateway,) = list_children(running.pid)
         running.send_signal(number)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await running.wait()
             while Path(f"/proc/{gateway}").exists():  # noqa: ASYNC110  # no event says so
                 await asyncio.sleep(0.01)

@@ -72,7 +72,7 @@ async def test_pictures_are_as_sharp_as_the_server_sees_them(tmp_path: Path):
     photo = attachment_files.make_image(4000, 3000)
     async with running_gateway(tmp_path, endpoint, warm_up="on", thinking="off") as gateway:
         # Two calls warm the cache, and one shows a picture.
-        await endpoint.wait_until(lambda: sum(r.finished_at is not None for r in endpoint.requests) == 3, 30)
+        await endpoint.wait_until(lambda: sum(r.finished_at is not None for r in endpoint.requests) == 3)
         gateway.ann.send("Look at what follows.")
         await gateway.wait_for_texts()
         gateway.ann.send_photo("What is it?", content=photo)

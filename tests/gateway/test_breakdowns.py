@@ -69,7 +69,7 @@ class Chatter:
     async def _wait_for_question(self) -> None:
         """Wait until it is asked; not for ever, for the question may be lost."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not self._list_questions():  # noqa: ASYNC110  # no event says so
                     await asyncio.sleep(0.02)
 

@@ -167,7 +167,7 @@ async def test_forget_in_private_deletes_what_was_asked_in_chats_of_others(tmp_p
 async def wait_until_forgotten(gateway: GatewayHarness) -> None:
     """Wait for the jobs of the other lanes; only the private chat's is told of."""
     pending = select(inbox.c.id).where(inbox.c.kind == "system", inbox.c.state != "done")
-    async with open_database(gateway.settings.database_url) as database, asyncio.timeout(30):
+    async with open_database(gateway.settings.database_url) as database, asyncio.timeout(60):
         while True:
             async with database.read_transaction() as tx:
                 if (await tx.execute(pending)).first() is None:

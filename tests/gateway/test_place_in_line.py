@@ -106,7 +106,7 @@ async def test_what_is_shown_meanwhile_counts_as_the_wait_for_a_seat(gateway: Ga
         "select a.seat_wait, c.seat_at - c.created_at from accounts a"
         " join model_calls c on c.turn = a.turn join turns t on t.id = a.turn where t.person = ?"
     )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (rows := load_rows(tmp_path / "gateway.db", query, ADMIN)):  # noqa: ASYNC110  # no event
             await asyncio.sleep(0.05)
     [(waited, seat_took)] = rows

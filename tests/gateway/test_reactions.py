@@ -24,7 +24,7 @@ def load_verdicts(file: Path) -> list[Any]:
 
 
 async def wait_for_verdicts(file: Path, *values: str | None) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while load_verdicts(file) != [*values]:  # noqa: ASYNC110  # rows say nothing when they change
             await asyncio.sleep(0.02)
 

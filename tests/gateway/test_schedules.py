@@ -64,7 +64,7 @@ async def load_due_times(gateway: GatewayHarness, person: int) -> list[float]:
 
 async def wait_for_outcome(gateway: GatewayHarness, number: int) -> dict[str, object]:
     """A job once what came of it is noted, which is after its answer is stored."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (job := await load_job(gateway, number))["last_done"] is None:  # noqa: ASYNC110  # nothing reports it
             await asyncio.sleep(0.05)
     return job
@@ -273,7 +273,7 @@ async def test_tasks_of_many_never_take_the_last_seat_from_whoever_writes(tmp_pa
             await add_due_job(gateway, "@@say:The news.@@", chat=chat)
         await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)
         async with open_database(gateway.settings.database_url) as database:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while True:
                     async with database.read_transaction() as tx:
                         rows = (await tx.execute(select(turns.c.id))).all()

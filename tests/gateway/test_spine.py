@@ -206,7 +206,7 @@ async def test_a_bug_in_a_turn_is_said_without_its_words_and_leaves_no_row_open(
 async def test_going_down_with_a_turn_at_work_takes_its_grace_and_no_more(tmp_path: Path):
     async with open_harness(tmp_path) as gateway:
         stop = asyncio.Event()
-        async with asyncio.timeout(25.0), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             tasks.create_task(
                 process.run(gateway.settings, stop, options=RunOptions(shutdown_seconds=SHUTDOWN_SECONDS))
             )

@@ -289,7 +289,7 @@ async def wait_until_settled(gateway: GatewayHarness, count: int) -> list[tuple[
     """The inbox items of system jobs, once there are `count` and all are done."""
     columns = "json_extract(body, '$.job') AS name, state, error"
     query = f"SELECT {columns} FROM inbox WHERE kind = 'system' ORDER BY id"
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             seen = await select_rows(gateway, query)
             if len(seen) == count and all(row[1] in ("done", "dead") for row in seen):
@@ -338,7 +338,7 @@ async def test_the_gateway_backs_itself_up_sends_the_summary_and_runs_an_ordered
 
 async def wait_for_rows(gateway: GatewayHarness) -> None:
     """Wait until the rows of the system jobs are there."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not await select_rows(gateway, "SELECT 1 FROM sqlite_master WHERE name = 'jobs'"):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         while not await select_rows(gateway, "SELECT 1 FROM jobs"):  # noqa: ASYNC110

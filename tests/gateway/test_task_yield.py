@@ -49,7 +49,7 @@ async def load_item_state(gateway: GatewayHarness, number: int) -> str:
 
 
 async def wait_until_done(gateway: GatewayHarness, number: int) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await load_item_state(gateway, number) != "done":  # noqa: ASYNC110  # nothing reports it
             await asyncio.sleep(0.05)
 
@@ -249,11 +249,11 @@ async def test_a_task_in_the_middle_of_a_call_that_is_not_run_again_comes_to_its
     async with running_gateway(tmp_path, tools_dir=folder) as gateway:
         await introduce_person(gateway)
         job = await add_due_job(gateway, "@@tool:work {}@@@@say:It is done.@@", rule=None)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not (folder / "began.txt").exists():  # noqa: ASYNC110  # nothing reports it
                 await asyncio.sleep(0.05)
         gateway.ann.send("@@say:Hello, Ann.@@")
-        async with open_database(gateway.settings.database_url) as database, asyncio.timeout(20):
+        async with open_database(gateway.settings.database_url) as database, asyncio.timeout(60):
             seen = select(inbox.c.id).where(inbox.c.kind == "update", inbox.c.seen_at.is_not(None))
             while True:
                 async with database.read_transaction() as tx:

@@ -47,7 +47,7 @@ def parse_series(page: str) -> Iterator[tuple[str, float]]:
 
 async def wait_until_ready(http: httpx.AsyncClient, port: int) -> httpx.Response:
     """The first answer of `/healthz` that says ready."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             answer = await http.get(f"http://127.0.0.1:{port}/healthz")
             if answer.json()["ready"]:
@@ -184,7 +184,7 @@ async def test_a_start_without_telegram_is_live_and_not_ready(
 
 
 async def read_first_answer(http: httpx.AsyncClient, url: str) -> httpx.Response:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 return await http.get(url)

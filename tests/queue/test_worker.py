@@ -173,7 +173,7 @@ async def test_a_database_that_cannot_be_written_is_waited_for(harness: WorkerHa
 
 async def test_it_ends_while_the_database_cannot_be_written(harness: WorkerHarness):
     harness.database.full = True
-    async with asyncio.timeout(30.0), harness.run_worker(grace_seconds=0.05):
+    async with asyncio.timeout(60), harness.run_worker(grace_seconds=0.05):
         await asyncio.sleep(0.05)
     assert harness.database.refused_count
 

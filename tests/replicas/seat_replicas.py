@@ -140,6 +140,6 @@ async def load_requests(database: Database) -> list[seat_requests.SeatRequest]:
 
 
 async def wait_until_empty(database: Database) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while await load_requests(database):
             pass

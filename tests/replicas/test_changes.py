@@ -42,7 +42,7 @@ def select(url: str, query: str) -> list[Any]:
 
 
 async def wait_for_rows(url: str, query: str, rows: list[Any]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while select(url, query) != rows:  # noqa: ASYNC110  # rows say nothing when they change
             await asyncio.sleep(0.02)
 

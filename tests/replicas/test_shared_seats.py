@@ -85,7 +85,7 @@ async def test_a_seat_goes_from_replica_to_replica_without_a_pause(url: str, mon
             async with seats.hold(lane):
                 turns.append(lane)
 
-    async with run_replicas(url, 2, 1) as [first, second], asyncio.timeout(30):
+    async with run_replicas(url, 2, 1) as [first, second], asyncio.timeout(60):
         async with asyncio.TaskGroup() as tasks:
             for lane in "AB":
                 tasks.create_task(call_often(first.seats, lane))

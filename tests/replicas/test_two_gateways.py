@@ -42,7 +42,7 @@ class GatewayPair:
 
     async def wait_for_health(self, is_right: HealthCheck) -> list[dict[str, Any]]:
         """What both say of themselves once that is right."""
-        async with httpx.AsyncClient() as http, asyncio.timeout(30):
+        async with httpx.AsyncClient() as http, asyncio.timeout(60):
             while True:
                 with contextlib.suppress(httpx.ConnectError):  # one of them has not begun to listen
                     pages = [await http.get(f"http://127.0.0.1:{port}/healthz") for port in self.ports]

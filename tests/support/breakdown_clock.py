@@ -130,7 +130,7 @@ async def wait_for_breakdowns(file: Path) -> None:
     """Wait until every ended turn has its breakdown: it comes with what Telegram said of the last message."""
     query = "select count(*) from turns where ended_at is not null and id not in (select turn from accounts)"
     with closing(sqlite3.connect(file)) as connection:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while connection.execute(query).fetchone()[0]:  # noqa: ASYNC110  # another process or thread writes it
                 await asyncio.sleep(0.02)
 

@@ -79,7 +79,7 @@ async def open_warmup_harness(
 
 async def wait_until(condition: Callable[[], object]) -> None:
     """Wait until another task has made the condition true."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110  # no event says so
             await asyncio.sleep(0.005)
 
@@ -90,7 +90,7 @@ def requests_finished(endpoint: SimulatedEndpoint, count: int) -> Callable[[], b
 
 async def wait_for_closed_rows(harness: WarmupHarness, count: int) -> list[tuple[Any, ...]]:
     """The rows, once `count` of them are closed."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while await count_closed_rows(harness) < count:  # noqa: ASYNC110  # no event says so
             await asyncio.sleep(0.005)
     return await harness.load_rows()

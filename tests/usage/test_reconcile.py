@@ -326,7 +326,7 @@ async def test_the_first_reading_is_taken_at_start(tmp_path: Path) -> None:
     async with (
         running_gateway(tmp_path) as gateway,
         open_database(gateway.settings.database_url) as database,
-        asyncio.timeout(20),
+        asyncio.timeout(60),
     ):
         newest: list[CounterReading] = []
         while not newest:

@@ -50,7 +50,7 @@ async def select_column(database: Database, query: Any) -> list[Any]:
 
 
 async def wait_until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not await condition():  # noqa: ASYNC110 another task writes it
             await asyncio.sleep(0.002)
 

@@ -216,7 +216,7 @@ async def test_others_write_while_a_chart_of_everybody_is_read(
     harness: UpdateHarness, monkeypatch: pytest.MonkeyPatch
 ):
     async def write_and_load(*args: Any) -> UsageReport:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await harness.let_in(BOB)
         return await load_report_in(*args)
 

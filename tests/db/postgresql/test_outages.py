@@ -117,7 +117,7 @@ async def test_writes_beside_a_commit_without_an_answer_are_refused_and_do_not_w
         await asyncio.sleep(0)
         postgresql_server.stop(abruptly=True)
         is_killed.set()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await waiting
             await insert_beside()
         postgresql_server.start()
