@@ -66,6 +66,7 @@ class DocumentFolder:
         self._reader = reader
         self._notices = notices
         self._is_open = not needs_opening
+        self._has_asked = False
         self._kept_hashes: frozenset[str] | None = None
         self._listed: dict[Path, _Stamp] = {}
         self._known: dict[Path, _KnownFile] = {}
@@ -94,12 +95,16 @@ class DocumentFolder:
 
     async def _ask_to_open(self) -> bool:
         """Whether an admin opened the folder to everybody; all are asked once."""
+        async with self._database.read_transaction() as tx:
+            self._is_open = await admin_notices.is_recorded(tx, OPENED)
+        if self._is_open or self._has_asked:
+            return self._is_open
         now = time.time()
         async with self._database.transaction() as tx:
-            self._is_open = await admin_notices.is_recorded(tx, OPENED)
-            if not self._is_open and await admin_notices.record_if_changed(tx, _ASKED, "asked", now=now):
+            if await admin_notices.record_if_changed(tx, _ASKED, "asked", now=now):
                 await self._notices.send(tx, _build_question, now=now)
-        return self._is_open
+        self._has_asked = True
+        return False
 
     async def _take_in(self, path: Path, stamp: _Stamp) -> str | None:
         """Keep a file, unless it is kept already; return its hash, None where it cannot be read."""
