@@ -28,7 +28,7 @@ RULES: Final[Sequence[CheckRule]] = (
     CheckRule("reasoning tokens", "the account says what thinking cost", counts.judge_reasoning_tokens),
     CheckRule("server timings", "they tell the queue from the prefill", counts.judge_timings),
     CheckRule("tool calls", "without them no tool runs", replies.judge_tool_calls),
-    CheckRule("parallel calls", "several questions at once cost one canvas", replies.judge_parallel_calls),
+    CheckRule("parallel calls", "several questions at once cost one call", replies.judge_parallel_calls),
     CheckRule(
         "thinking switch",
         "thinking takes many times as long, and is wanted in some turns only",
@@ -49,7 +49,7 @@ RULES: Final[Sequence[CheckRule]] = (
     ),
     CheckRule("reply length", "a hidden cap cuts every long answer", engine.judge_reply_length),
     CheckRule("temperature", "tells a diffusion model from another", engine.judge_temperature),
-    CheckRule("canvas", "cost is counted in canvases", engine.judge_canvas),
+    CheckRule("output", "cost is counted by what it writes", engine.judge_output),
     CheckRule("prefix cache", "what is cached need not be computed again", engine.judge_prefix_cache),
     CheckRule("pictures", "people send some", engine.judge_pictures),
     CheckRule("seats", "MODEL_SEATS should be what the endpoint really runs at once", seats.judge_seats),

@@ -270,7 +270,7 @@ def test_a_template_that_is_not_shown_has_no_fingerprint() -> None:
 
 def test_a_canvas_is_reckoned_where_nothing_is_counted_on_the_way() -> None:
     def told(blocks: int) -> Verdict:
-        return engine.judge_canvas(
+        return engine.judge_output(
             replace(
                 REMOTE, answers={"counting": make_response(blocks=tuple(map(StreamBlock, range(blocks))))}
             )
@@ -279,10 +279,10 @@ def test_a_canvas_is_reckoned_where_nothing_is_counted_on_the_way() -> None:
     assert_verdict("pass", told(2), "canvases of 256")
     assert_verdict("warn", told(6), "a canvas is 62 to 74 tokens")
     assert_verdict("unknown", told(1))
-    assert_verdict("warn", told(371), "No diffusion model")
+    assert_verdict("pass", told(371), "no diffusion model")
     counted = make_response(blocks=(StreamBlock(0, 1), StreamBlock(1, 28)), usage=USAGE)
-    verdict = engine.judge_canvas(replace(REMOTE, answers={"counting": counted}))
-    assert_verdict("warn", verdict, "it writes token by token")
+    verdict = engine.judge_output(replace(REMOTE, answers={"counting": counted}))
+    assert_verdict("pass", verdict, "Token by token")
 
 
 def test_a_reply_that_is_not_what_was_asked_for_tells_nothing_of_a_cap() -> None:

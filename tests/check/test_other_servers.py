@@ -82,8 +82,6 @@ async def test_fields_that_are_dropped_show_in_what_they_do_not_do() -> None:
         "usage in streams": "warn",
         "server timings": "warn",
         "thinking switch": "fail",
-        "temperature": "warn",
-        "canvas": "warn",
         "typed reads": "warn",
     }
     assert (

@@ -63,7 +63,7 @@ def test_a_stream_is_counted_with_each_block() -> None:
 
 
 def test_a_diffusion_stream_shows_the_length_of_its_canvas() -> None:
-    verdict = engine.judge_canvas(observe_recording("counting", "16-dg-stream"))
+    verdict = engine.judge_output(observe_recording("counting", "16-dg-stream"))
     assert verdict.status == "warn"
     assert "70 tokens came in 3 blocks" in verdict.seen
     assert "a canvas is 24 to 34 tokens, and is counted as 256" in verdict.seen

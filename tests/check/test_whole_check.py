@@ -75,10 +75,22 @@ async def test_a_healthy_endpoint_passes_clean() -> None:
     assert {finding.name: finding.seen for finding in report.findings if finding.status != "pass"} == {}
     assert (report.worst, report.exit_code) == ("pass", 0)
     assert report.get_finding("seats").seen == "4 of 9 calls ran at once, the others waited."
-    assert "16 denoising steps" in report.get_finding("canvas").seen
+    assert "16 denoising steps" in report.get_finding("output").seen
     assert report.calls <= report.max_calls == 40
     assert report.template is not None
     assert report.stopped is None
+
+
+async def test_gemma_4_passes_without_a_word_of_canvases() -> None:
+    endpoint = SimulatedEndpoint(
+        Profile.autoregressive(), Timing.canvas(0.001), seats=4, model="gemma-4-26b-a4b-it"
+    )
+    report = await check_endpoint(endpoint, seats=4, tokens=9024)
+    assert problem_statuses(report) == {}
+    assert "Token by token" in report.get_finding("output").seen
+    texts = [f"{finding.name} {finding.seen} {finding.meaning}" for finding in report.findings]
+    assert not [text for text in texts if "canvas" in text.lower()]
+    assert endpoint.requests[-1].status == 200
 
 
 @dataclass(frozen=True)
@@ -230,9 +242,11 @@ FAULTS = {
     "temperature taken": FaultCase(
         lambda: endpoint_with_flags(diffusion_checks=False), "temperature", text="no DiffusionGemma"
     ),
-    "a token a block": FaultCase(lambda: endpoint_with_flags(canvas=1), "canvas", text="No diffusion model"),
+    "a default top_p": FaultCase(
+        lambda: endpoint_with_flags(default_top_p=0.95), "output", text="48 denoising steps each"
+    ),
     "a short canvas": FaultCase(
-        lambda: endpoint_with_flags(canvas=64), "canvas", text="a canvas is 64 tokens"
+        lambda: endpoint_with_flags(canvas=64), "output", text="a canvas is 64 tokens"
     ),
     "no prefix cache": FaultCase(
         lambda: endpoint_with_flags(prefix_cache=False), "prefix cache", text="prefix-caching"
@@ -332,7 +346,7 @@ async def test_a_server_that_refuses_vllms_fields_fails_as_the_gateway_would() -
     assert "the gateway would get no reply" in protocol.seen
     assert "FALLBACK_URL" in str(protocol.mend)
     assert report.get_finding("tool calls").status == report.get_finding("usage in streams").status == "pass"
-    warned_of = ["server timings", "temperature", "canvas", "typed reads"]
+    warned_of = ["server timings", "typed reads"]
     assert problem_statuses(report) == {"protocol": "fail", **dict.fromkeys(warned_of, "warn")}
     assert report.get_finding("thinking switch").status == "unknown"
 

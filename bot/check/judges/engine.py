@@ -1,4 +1,4 @@
-"""Judges the engine: canvases, the length of replies, the prefix cache, and what else it accepts. Pure."""
+"""Judges the engine: how it writes, the length of replies, the prefix cache, what else it accepts. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -21,6 +21,8 @@ _CACHE_CALLS: Mapping[str, CallKind] = {
 }
 """Calls that share a head, by what the finding calls them."""
 
+_MAX_STEPS = 48  # of a canvas, by the checkpoint
+_CAPPED_STEPS = 0.9 * _MAX_STEPS  # on average; single canvases may well run to the limit
 
 SPARSE_CACHE = (
     "Only the ends of prompts are kept, as vLLM does by itself: each answer is computed again in the next "
@@ -37,7 +39,7 @@ def judge_reply_length(observations: Observations) -> Verdict:
         return unknown_verdict(f"No long reply came: {observations.unknown_reason('counting')}.")
     numbers = re.findall(r"\d+", response.text)
     if numbers[-1:] == [str(LAST_NUMBER)] and response.finish != "length":
-        return pass_verdict("A reply of two canvases came to its end.")
+        return pass_verdict("A reply of some 300 tokens came to its end.")
     tokens = response.output_tokens
     length = "unknown" if tokens is None else str(tokens)
     if response.finish == "length" and (tokens or 0) < MAX_OUTPUT_TOKENS:
@@ -55,6 +57,8 @@ def judge_temperature(observations: Observations) -> Verdict:
     response = observations.answers.get("temperature")
     if response is None:
         return unknown_verdict(f"Not asked: {observations.unknown_reason('temperature')}.")
+    if response.ok and is_autoregressive(observations):
+        return pass_verdict("Accepted, as by all but diffusion models; the gateway sends none.")
     if response.ok:
         return warn_verdict(
             "A temperature of 0.5 is accepted: no DiffusionGemma, or vLLM before 0.26. "
@@ -66,27 +70,45 @@ def judge_temperature(observations: Observations) -> Verdict:
     return unknown_verdict(f"Refused with other words (HTTP {response.status}): {response.error_message}")
 
 
-def judge_canvas(observations: Observations) -> Verdict:
-    """Whether text comes one canvas at a time, and how long a canvas is."""
+def is_autoregressive(observations: Observations) -> bool:
+    """Whether the model writes token by token, as far as its counters or a long reply show it."""
+    if observations.before is not None and observations.before.committed is not None:
+        return False
+    response = observations.answers.get("counting")
+    if response is None or not response.ok or not response.blocks or response.output_tokens is None:
+        return False
+    return _writes_token_by_token(response, response.output_tokens)
+
+
+def judge_output(observations: Observations) -> Verdict:
+    """Whether text comes one canvas at a time, how long a canvas is, and whether it takes too many steps."""
     response = observations.answers.get("counting")
     if response is None or not response.ok or not response.blocks:
         return unknown_verdict(f"No stream came: {observations.unknown_reason('counting')}.")
     count = len(response.blocks)
     tokens = response.output_tokens
-    if tokens is not None and _writes_token_by_token(response, tokens):
-        return warn_verdict(
-            f"No diffusion model: it writes token by token, {tokens} tokens in {count} blocks. "
-            "Canvases mean nothing.",
-            "serve a DiffusionGemma",
+    if is_autoregressive(observations):
+        return pass_verdict(
+            f"Token by token, {tokens} tokens in {count} blocks: no diffusion model. What is used is shown "
+            "in tokens."
         )
     if count < 2 or tokens is None:
         return unknown_verdict(
             "The reply was one block, or was not counted: how long a canvas is does not show."
         )
-    pace = _format_block_gap(response) + _format_denoising_steps(observations)
+    steps = _measure_denoising_steps(observations)
+    pace = _format_block_gap(response)
+    if steps is not None:
+        pace += f", {steps:.0f} denoising steps each by the server's count"
     observation = f"{tokens} tokens came in {count} blocks{pace}"
     minimum, maximum = _canvas_length_limits(response, tokens)
     if minimum <= CANVAS_TOKENS <= maximum:
+        if steps is not None and steps >= _CAPPED_STEPS:
+            return warn_verdict(
+                f"{observation}: nearly all run to the limit of {_MAX_STEPS}, which takes several times as "
+                "long. A default top_k, or a top_p below 1, does that (vllm#58440).",
+                "--override-generation-config without top_k and top_p",
+            )
         return pass_verdict(f"{observation}: canvases of {CANVAS_TOKENS}.")
     length = str(minimum)
     if minimum != maximum:
@@ -159,7 +181,7 @@ def judge_typed_reads(observations: Observations) -> Verdict:
     if route is None:
         return unknown_verdict(f"Not asked: {observations.unknown_reason('read')}.")
     if route.ok and "answers" in route.body:
-        return pass_verdict("Offered: one step instead of a canvas decides whether to think.")
+        return pass_verdict("Offered: one step decides whether to think.")
     release = parse_release(observations)
     if release is not None and release < TYPED_READS_SINCE:
         return warn_verdict(
@@ -213,10 +235,8 @@ def _format_block_gap(response: ProbeResponse) -> str:
     return ""
 
 
-def _format_denoising_steps(observations: Observations) -> str:
+def _measure_denoising_steps(observations: Observations) -> float | None:
+    """Denoising steps a canvas during the check; None where the server does not count them."""
     if observations.before is None or observations.crowd is None or observations.crowd.before is None:
-        return ""
-    steps = observations.crowd.before.steps_per_canvas_since(observations.before)
-    if steps is None:
-        return ""
-    return f", {steps:.0f} denoising steps each by the server's count"
+        return None
+    return observations.crowd.before.steps_per_canvas_since(observations.before)

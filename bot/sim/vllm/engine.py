@@ -36,6 +36,7 @@ class _CanvasPlan:
     step_limit: int | None
     steps: int
     delay: float
+    is_filtered: bool
 
 
 class Engine:
@@ -108,7 +109,9 @@ class Engine:
             canvases = job.output.canvases(shape.width)
             for number, (end, text) in enumerate(canvases):
                 future = self._apply_fault(job, number)
-                pause += self.timing.canvas_time(job.log.prompt_tokens + end, shape.step_limit) + shape.delay
+                pause += shape.delay + self.timing.canvas_time(
+                    job.log.prompt_tokens + end, shape.step_limit, is_filtered=shape.is_filtered
+                )
                 until = monotonic() + pause if pause else None
                 while not await self._wait_for(future, until, keep_alive_seconds):
                     yield None
@@ -164,11 +167,15 @@ class Engine:
         self.metrics.prompt_tokens += log.prompt_tokens
         self.metrics.cached_tokens += cached.hit_tokens
         options: dict[str, Any] = {}
-        if knows:
+        is_filtered = False
+        if self.profile.knows_diffusion:
             options = job.chat.body.get("vllm_xargs") or {}
+            top_p = job.chat.body.get("top_p") or self.profile.default_top_p
+            is_filtered = top_p < 1 or (job.chat.body.get("top_k") or 0) > 0
         limit = options.get("diffusion_max_steps")
         width = options.get("diffusion_canvas_length") or self.profile.canvas
-        return _CanvasPlan(width, limit, self.timing.steps(limit), reply.canvas_delay)
+        steps = self.timing.steps(limit, is_filtered=is_filtered)
+        return _CanvasPlan(width, limit, steps, reply.canvas_delay, is_filtered)
 
     def _delay_before_first_canvas(self, job: EngineJob) -> float:
         if job.fault and job.fault.kind == "slow":

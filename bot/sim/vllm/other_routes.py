@@ -119,7 +119,7 @@ class OtherRoutes:
         )
 
     async def _metrics(self, _: HttpRequest) -> Response:
-        diffusion = self._server_info.profile.diffusion_checks
+        diffusion = self._server_info.profile.knows_diffusion
         text = render_exposition(
             self._engine.metrics, self._engine.load, self._server_info.model, has_diffusion=diffusion
         )

@@ -9,6 +9,8 @@ from typing import Self
 
 from bot.sim.gemma.tokens import IMAGE_TOKENS
 
+MAX_DENOISING_STEPS = 48  # of a canvas, by the checkpoint's generation_config.json
+
 
 @dataclass(frozen=True, slots=True)
 class Timing:
@@ -43,13 +45,17 @@ class Timing:
         """The seconds for prompt tokens that are not cached."""
         return tokens / self.prefill_tokens_per_s
 
-    def steps(self, limit: int | None) -> int:
-        """Denoising steps of a canvas; a request may ask for fewer, never for more."""
-        return min(self.steps_per_canvas, limit or self.steps_per_canvas)
+    def steps(self, limit: int | None, *, is_filtered: bool = False) -> int:
+        """Denoising steps of a canvas; a request may ask for fewer, never for more.
 
-    def canvas_time(self, context: int, limit: int | None = None) -> float:
+        `is_filtered`: by a top_k or top_p, with which no canvas ends before it must (vllm#58440).
+        """
+        steps = MAX_DENOISING_STEPS if is_filtered else self.steps_per_canvas
+        return min(steps, limit or steps)
+
+    def canvas_time(self, context: int, limit: int | None = None, *, is_filtered: bool = False) -> float:
         """The seconds of one canvas after `context` tokens."""
-        steps = self.steps(limit)
+        steps = self.steps(limit, is_filtered=is_filtered)
         if self.canvas_seconds is not None:
             return self.canvas_seconds * steps / self.steps_per_canvas
         return (steps * (self.step_ms + self.step_ms_per_1k * context / 1000) + self.commit_ms) / 1000
@@ -61,9 +67,13 @@ class Profile:
 
     version: str = "0.33.0"
     canvas: int = 256
+    diffusion: bool = True
+    """Serves a diffusion model. Another has no canvases, their counters, their fields or their refusals."""
     diffusion_checks: bool = True
     """Refuses temperature, seed, structured outputs and an empty list of tools; knows the diffusion counters.
     """
+    default_top_p: float = 1.0
+    """What a request gets that names none, by `--override-generation-config`."""
     old_parser: bool = False
     """The parser before the state machine: leaks markup, loses turns, hides that a call was cut."""
     prompt_details: bool = True
@@ -116,6 +126,11 @@ class Profile:
     """
 
     @property
+    def knows_diffusion(self) -> bool:
+        """Whether it has what vLLM has for diffusion models alone."""
+        return self.diffusion and self.diffusion_checks
+
+    @property
     def counts_reasoning(self) -> bool:
         """Whether usage reports reasoning tokens: a release that does, and a parser that finds them."""
         return self.reasoning_details and self.reasoning_parser
@@ -142,6 +157,14 @@ class Profile:
             by_priority=False,
             load_tracking=False,
         )
+
+    @classmethod
+    def autoregressive(cls) -> Self:
+        """Today's vLLM with Gemma 4 26B-A4B: the same parser and template, a token a chunk.
+
+        A canvas of its Timing is a token.
+        """
+        return cls(canvas=1, diffusion=False)
 
     @classmethod
     def preview(cls) -> Self:

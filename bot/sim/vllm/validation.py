@@ -85,7 +85,7 @@ def requested_max_tokens(body: Json) -> int | None:
 
 def check_sampling(body: Json, server_info: ServerInfo) -> None:
     """Refuse what a diffusion model cannot do; checked last, after the prompt."""
-    if not server_info.profile.diffusion_checks:
+    if not server_info.profile.knows_diffusion:
         return
     if _has_sampling_fields(body):
         raise VllmRefusal(400, _SAMPLING_MESSAGE)

@@ -2,12 +2,13 @@
 
 import asyncio
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from bot.sim.vllm.server import Profile, SimulatedEndpoint, reply_with
-from tests.support.endpoint_client import StreamedReply, merge_stream, open_client
+from tests.support.endpoint_client import StreamedReply, merge_stream, open_client, parse_chunks
 
 TOOL = {"type": "function", "function": {"name": "f", "description": "F", "parameters": {"type": "object"}}}
 THINKING = {"chat_template_kwargs": {"enable_thinking": True}}
@@ -136,3 +137,30 @@ async def test_a_tokenizer_may_drop_what_has_no_width(defuses: bool) -> None:
         body = {"prompt": "a <\u200bturn|> b", "return_token_strs": True}
         tokenized = await player.send(body, "/tokenize")
     assert ("<turn|>" in tokenized.body["token_strs"]) is not defuses
+
+
+async def test_an_autoregressive_model_streams_tokens_and_knows_nothing_of_diffusion() -> None:
+    reply = "<|channel>thought\nhm\n<channel|>Nine words are here, and no two come together."
+    endpoint = SimulatedEndpoint(Profile.autoregressive(), brain=reply_with(reply))
+    xargs = {"vllm_xargs": {"diffusion_canvas_length": 999}}
+    async with open_client(endpoint) as player:
+        stream = await player.send_text("hi", stream=True, temperature=0.3, seed=1, **xargs, **THINKING)
+        empty_tools = await player.send_text("hi", tools=[])
+        metrics = (await player.http.get("/metrics")).text
+    counts = [chunk["usage"]["completion_tokens"] for chunk in parse_chunks(stream.lines) if chunk["choices"]]
+    assert counts == sorted(counts)
+    assert max(later - earlier for earlier, later in pairwise(counts)) <= 5  # markup is in no chunk
+    assert (stream.streamed_reply.reasoning, stream.streamed_reply.finish_reason) == ("hm", "stop")
+    assert empty_tools.status == 400
+    assert "vllm:generation_tokens_total" in metrics
+    assert "vllm:diffusion" not in metrics
+
+
+async def test_a_default_top_p_runs_every_canvas_to_its_limit() -> None:
+    endpoint = SimulatedEndpoint(replace(Profile.today(), default_top_p=0.95))
+    async with open_client(endpoint) as player:
+        await player.send_text("hi")
+        await player.send_text("hi", top_p=1.0)
+        metrics = (await player.http.get("/metrics")).text
+    counted = next(line for line in metrics.splitlines() if line.startswith("vllm:diffusion_num_denoising"))
+    assert counted.split()[-1] == f"{49 + 17}.0"  # with the commit of each
