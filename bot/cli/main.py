@@ -115,7 +115,12 @@ def setup(
 @cli.command(
     epilog="Examples: canvasgram run · LOG_FORMAT=json canvasgram run --env-file /etc/canvasgram.env"
 )
-def run(env_file: EnvFile = ENV_FILE) -> Work:
+def run(
+    here: Annotated[
+        bool, typer.Option("--here", help="Work on this database again although it was copied.")
+    ] = False,
+    env_file: EnvFile = ENV_FILE,
+) -> Work:
     """Run the gateway until SIGTERM or Ctrl-C; neither loses anything. A second Ctrl-C exits at once."""
     # What is imported stays. Searching it for garbage costs a fifth of the start and a twentieth of a reply.
     gc.disable()
@@ -132,6 +137,10 @@ def run(env_file: EnvFile = ENV_FILE) -> Work:
         logging.getLogger(__name__).warning("%s", line, extra={"action": "settings.ignored"})
     if (warning := describe_open_file(env_file)) is not None:
         logging.getLogger(__name__).warning("%s", warning, extra={"action": "settings.open"})
+    if here:
+        from bot.db.maintenance.database_copy import remove_copy_mark
+
+        remove_copy_mark(settings.database_url)
     gc.freeze()
     gc.enable()
     announce = typer.echo if settings.log_format == "text" else logs.announce
@@ -321,6 +330,24 @@ def migrate(env_file: EnvFile = ENV_FILE) -> None:
     if copy is not None:
         typer.echo(f"As it was before: {copy}")
     typer.echo(f"{describe_database(url)} is up to date.")
+
+
+@cli.command(epilog="Example, with the gateway stopped: canvasgram copy < file-with-the-new-database-url")
+def copy(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DATABASE_URL]", help="An empty database; asked for, or read from a pipe, if not given."
+        ),
+    ] = None,
+    env_file: EnvFile = ENV_FILE,
+) -> None:
+    """Copy the database from SQLite to PostgreSQL, or back. Stop the gateway first."""
+    from bot.cli.database_copy import copy_to, read_target
+
+    settings = _load_settings(env_file)
+    lines = copy_to(settings, read_target() if target is None else target, env_file, now=time.time())
+    typer.echo("\n".join(lines))
 
 
 @cli.command(epilog="Examples: canvasgram backup · canvasgram backup /mnt/backup/canvasgram.db")

@@ -1,6 +1,7 @@
 """A whole gateway whose database is on a PostgreSQL server."""
 
 import asyncio
+import dataclasses
 import logging
 import time
 from collections.abc import Iterator
@@ -8,15 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from bot.app import process
 from bot.cli import system_jobs
+from bot.db.maintenance.database_copy import copy_database
 from bot.db.migrate import migrate
-from bot.errors import QuestionRefused, RestoreRefused
+from bot.errors import GatewayRunning, QuestionRefused, RestoreRefused, SettingsRefused
 from bot.maintenance.restore import restore_backup
 from bot.maintenance.retention import FORGOTTEN_TEXT
 from bot.usage.report_command import ReportOptions, render_report, render_turn
-from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
+from tests.support.empty_database import place_empty_database
+from tests.support.gateway import ADMIN, GatewayHarness, open_harness, running_gateway
 from tests.support.postgresql import PostgresServer
 from tests.support.terminal_text import lay_out
+from tools.threads import run_in_thread
 
 
 @pytest.fixture
@@ -47,6 +52,33 @@ async def test_commands_work_beside_a_gateway(tmp_path: Path, url: str):
         assert "Hello" not in lay_out(
             await render_turn(url, "1", with_texts=True, as_json=False, now=time.time())
         )
+
+
+async def test_a_bot_moves_to_a_server_and_is_at_work_there_alone(tmp_path: Path, url: str):
+    async with open_harness(tmp_path, database_url=place_empty_database(tmp_path / "old.db")) as gateway:
+        old_url = gateway.settings.database_url
+        async with gateway.run():
+            gateway.ann.send("@@say:before@@")
+            await gateway.api.wait_until(gateway.is_finished)
+            with pytest.raises(GatewayRunning):
+                copy_database(old_url, url, show_nothing, now=time.time())
+        copy_database(old_url, url, show_nothing, now=time.time())
+        with pytest.raises(SettingsRefused, match="canvasgram run --here"):
+            await process.run(gateway.settings, asyncio.Event())
+        moved = dataclasses.replace(
+            gateway, settings=gateway.settings.model_copy(update={"database_url": url})
+        )
+        async with moved.run():
+            gateway.ann.send("@@say:after@@")
+            await gateway.api.wait_until(lambda: gateway.texts() == ["before", "after"])
+            with pytest.raises(GatewayRunning):
+                await run_in_thread(
+                    copy_database, url, f"sqlite+aiosqlite:///{tmp_path}/b.db", show_nothing, now=time.time()
+                )
+
+
+def show_nothing(_done: int, _total: int, _label: str) -> None:
+    return None
 
 
 async def test_messages_and_turns_wait_while_the_server_is_away_and_admins_hear_of_it_once(

@@ -21,7 +21,7 @@ from bot.db.transaction import Transaction
 # The first of a lock's two numbers says what the second one counts.
 _SHARES = 1_667_329_647
 _LEADER = 1_667_329_648
-_REPLICAS = 1_667_329_649
+REPLICAS = 1_667_329_649
 _LEAVING = 1_667_329_651
 _SETTINGS = 1_667_329_700  # and the number of the setting
 _MAX_SETTINGS = 100
@@ -31,7 +31,7 @@ _LIST_LOCKS = """
     WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND classid BETWEEN %(first)s AND %(last)s
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
-_LIST_REPLICAS = text("""
+LIST_REPLICAS = text("""
     SELECT objid FROM pg_locks
     WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND classid = :of
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -82,7 +82,7 @@ class SessionLocks:
         leaders = [session for kind, _, session in locks if kind == _LEADER]
         return LockHolders(
             session=self._session,
-            replicas={number: session for kind, number, session in locks if kind == _REPLICAS},
+            replicas={number: session for kind, number, session in locks if kind == REPLICAS},
             shares={number: session for kind, number, session in locks if kind == _SHARES},
             leader=leaders[0] if leaders else None,
             leaving=frozenset(session for kind, _, session in locks if kind == _LEAVING),
@@ -91,11 +91,11 @@ class SessionLocks:
 
     async def end_earlier_session(self, life: int) -> None:
         """End the session that this process had before, if the server does not know yet that it is lost."""
-        await self._connection.execute(_END_EARLIER, {"of": _REPLICAS, "life": life})
+        await self._connection.execute(_END_EARLIER, {"of": REPLICAS, "life": life})
 
     async def list_pulses(self) -> Mapping[int, datetime | None]:
         """Read when each other replica's session last ended a statement; None: one is under way."""
-        cursor = await self._connection.execute(_LIST_PULSES, {"of": _REPLICAS})
+        cursor = await self._connection.execute(_LIST_PULSES, {"of": REPLICAS})
         return {session: moment for session, moment in await cursor.fetchall() if session != self._session}
 
     async def end_session(self, session: int) -> None:
@@ -104,7 +104,7 @@ class SessionLocks:
 
     async def join(self, life: int) -> None:
         """Count as a replica that takes shares; `life` is the id of this process's life."""
-        await self._try_locks(_REPLICAS, [life])
+        await self._try_locks(REPLICAS, [life])
 
     async def hold_settings(self, digests: Collection[SettingDigest]) -> frozenset[SettingDigest]:
         """Show the others the digests of one's own settings; returns theirs."""
@@ -150,7 +150,7 @@ class SessionLocks:
 
 async def list_replicas(tx: Transaction) -> frozenset[int]:
     """Read which replicas' sessions live at this moment, by the ids of their lives."""
-    return frozenset(row.objid for row in await tx.execute(_LIST_REPLICAS, {"of": _REPLICAS}))
+    return frozenset(row.objid for row in await tx.execute(LIST_REPLICAS, {"of": REPLICAS}))
 
 
 @contextlib.asynccontextmanager

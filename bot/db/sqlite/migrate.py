@@ -6,7 +6,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import create_engine, event
+from sqlalchemy import NullPool, create_engine, event
+from sqlalchemy.engine import Engine
 
 from bot.db.schema import find_newest_revision, upgrade_connection
 from bot.db.sqlite.engine import translate_errors
@@ -126,14 +127,20 @@ def _vacuum(file: Path) -> None:
 
 def upgrade(file: Path) -> None:
     """Migrate the database in `file` to the newest schema, without making a copy."""
-    engine = create_engine(f"sqlite:///{file}")
-    event.listen(engine, "connect", _disable_implicit_commit)
-    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    engine = create_blocking_engine(file)
     try:
         with engine.connect() as connection:
             upgrade_connection(connection)
     finally:
         engine.dispose()
+
+
+def create_blocking_engine(file: Path) -> Engine:
+    """An engine whose connections block the thread that uses them, and begin by taking the write lock."""
+    engine = create_engine(f"sqlite:///{file}", poolclass=NullPool, hide_parameters=True)
+    event.listen(engine, "connect", _disable_implicit_commit)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    return engine
 
 
 def _disable_implicit_commit(connection: Any, _record: object) -> None:

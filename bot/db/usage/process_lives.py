@@ -7,16 +7,30 @@ from itertools import pairwise
 
 from sqlalchemy import func, insert, select, update
 
-from bot.db.tables import lives
+from bot.db.tables import lives, notices
 from bot.db.transaction import Transaction
+from bot.errors import SettingsRefused
+
+COPIED = "copied"
+"""The subject of the notice that says where the database was copied to, and is used from then on."""
 
 _LAST_SEEN_AT = func.coalesce(lives.c.ended_at, lives.c.seen_at)
 
 
 async def begin(tx: Transaction, *, began_at: float) -> int:
-    """Store that a process began at `began_at`, seen last at that time; returns the id of its row."""
+    """Store that a process began at `began_at`, seen last at that time; returns the id of its row.
+
+    Raises SettingsRefused if the database was copied. That is read last: the row waits while it is copied.
+    """
     statement = insert(lives).values(began_at=began_at, seen_at=began_at).returning(lives.c.id)
-    return int((await tx.execute(statement)).scalar_one())
+    life = int((await tx.execute(statement)).scalar_one())
+    copied_to = await tx.execute(select(notices.c.text).where(notices.c.subject == COPIED))
+    if (target := copied_to.scalar_one_or_none()) is not None:
+        raise SettingsRefused(
+            f"DATABASE_URL: this database was copied to {target}, and what is due is done there. Put that "
+            "into DATABASE_URL, or start the gateway here again with `canvasgram run --here`."
+        )
+    return life
 
 
 async def record_heartbeat(tx: Transaction, life: int, *, now: float) -> None:
