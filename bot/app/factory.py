@@ -182,7 +182,7 @@ async def build(
         database,
         CallLedger(database, shutdown_seconds=options.shutdown_seconds, life=usage_recorder.life),
         model,
-        TypedReader(model, settings.model_name),
+        TypedReader(model),
         fallback,
         tools.tool_registry,
         dead_letters.notify_admins,

@@ -36,6 +36,7 @@ from bot.turns.history_search import HistorySearch
 from bot.turns.model_caller import ModelCaller
 from bot.turns.open_turn import TurnDependencies
 from bot.turns.preflight import Preflight
+from bot.turns.recorded_reads import RecordedReads
 from bot.turns.summaries import Summarizer
 from bot.turns.tool_policy import ToolPolicyDependencies
 from bot.turns.tool_questions import ToolQuestions
@@ -109,7 +110,7 @@ class TurnFactory:
             channel_for=channel_for,
             context_for=self._build_tool_context,
             config=self._build_config(),
-            preflight=self._build_preflight(),
+            preflight=Preflight(self.model, self._build_reads()),
             policy_dependencies=policy_dependencies,
             turn_seconds=self.settings.turn_seconds,
             timers=timers,
@@ -177,7 +178,8 @@ class TurnFactory:
 
     @property
     def _main_endpoint(self) -> ModelEndpoint:
-        return ModelEndpoint("main", self.settings.model_url, self.model, lambda: self.model.name)
+        model = self.model
+        return ModelEndpoint("main", self.settings.model_url, model, lambda: model.name, self.typed_reader)
 
     def _build_routes(self, on_cache_lost: Callable[[], None]) -> EndpointRoutes:
         main_caller = ModelCaller(
@@ -278,19 +280,7 @@ class TurnFactory:
 
     def build_address_judge(self) -> AddressJudge:
         """Build what judges whether messages of groups are for the assistant."""
-        return AddressJudge(
-            self.ledger,
-            self.typed_reader,
-            self.model.seats,
-            endpoint_name=self.settings.model_url,
-            model_name=lambda: self.model.name,
-        )
+        return AddressJudge(self._build_reads(), self.model.seats)
 
-    def _build_preflight(self) -> Preflight:
-        return Preflight(
-            self.ledger,
-            self.model,
-            self.typed_reader,
-            endpoint_name=self.settings.model_url,
-            model_name=lambda: self.model.name,
-        )
+    def _build_reads(self) -> RecordedReads:
+        return RecordedReads(self.database, self.ledger, self._main_endpoint, self.fallback)

@@ -205,6 +205,8 @@ class Observations:
     crowd: LoadProbeResult | None = None
     abort: AbortProbeResult | None = None
     read: RouteResponse | None = None
+    read_path: str = ""
+    read_seconds: float = 0.0
 
     def unknown_reason(self, step: str) -> str:
         """Why nothing is known of a step."""

@@ -10,12 +10,17 @@ from bot.canvases import CANVAS_TOKENS
 from bot.check.observations import TemplateCase
 from bot.domain import WARMUP_PRIORITY, Image, Message, ModelRequest, ToolCall
 from bot.llm.dialect import Dialect
+from bot.llm.typed_reads import YesNoQuestion
 
 LAST_NUMBER: Final = 120  # the numbers up to it fill more than one canvas and less than two
 MAX_OUTPUT_TOKENS: Final = 2 * CANVAS_TOKENS
 ENDLESS_LAST_NUMBER: Final = 1500
 PLACES: Final = ("Paris", "Rome")
 TOOL_NAME: Final = "check_weather"
+WEATHER: Final = YesNoQuestion(
+    "weather", "Is this about the weather?", yes="it is", no="it is not", role="You sort messages."
+)
+WEATHER_STATE: Final = "It rains in Rome."
 CONTROL_TOKEN: Final = "<turn|>"  # noqa: S105
 # A user's text in the history has CONTROL_TOKEN so often as it is, and as often defused.
 RAW_CONTROL_COUNT: Final = 3
@@ -114,16 +119,6 @@ def build_body(
         del body["stream_options"]
         body["stream"] = False
     return body
-
-
-def build_typed_read_body(model: str) -> dict[str, Any]:
-    """A typed read: a question that is answered in one denoising step."""
-    question = {
-        "type": "noul",
-        "instructions": "Is this about the weather?",
-        "criteria": {"true": "yes", "false": "no"},
-    }
-    return {"model": model, "state": "It rains in Rome.", "questions": {"weather": question}}
 
 
 def build_template_body(case: TemplateCase) -> dict[str, Any]:

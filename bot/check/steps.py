@@ -6,6 +6,7 @@ Owns their order: prompts that share a head come one after another, so that the 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from time import monotonic
 from typing import Any, Final
 
 from bot.canvases import CANVAS_TOKENS
@@ -22,6 +23,7 @@ from bot.check.observations import (
 from bot.domain import Message, ModelRequest
 from bot.llm.dialect import PLAIN, VLLM, Dialect
 from bot.llm.server_api import parse_models
+from bot.llm.typed_reads import BODY_BUILDERS
 
 
 class ProbeSteps:
@@ -119,8 +121,14 @@ class ProbeSteps:
         return {"abort": await load_probe.probe_abort(self._client, self._build_body(request))}
 
     async def probe_typed_read(self, observations: Observations) -> Mapping[str, Any]:
-        body = prompts.build_typed_read_body(self._model or "")
-        return {"read": await self._client.request_route("POST", "systemone", body)}
+        """The first route that answers a typed question, or the last that does not."""
+        for path, build_body in BODY_BUILDERS.items():
+            began_at = monotonic()
+            body = {"model": self._model, **build_body((prompts.WEATHER,), prompts.WEATHER_STATE)}
+            route = await self._client.request_route("POST", path.removeprefix("/"), body)
+            if route.ok and "answers" in route.body:
+                break
+        return {"read": route, "read_path": f"/v1{path}", "read_seconds": monotonic() - began_at}
 
     async def probe_call(self, observations: Observations, kind: CallKind) -> Mapping[str, Any]:
         """One of the calls that share a head; those that think are left out if thinking has no switch."""

@@ -128,17 +128,22 @@ class ModelClient:
         return None
 
     async def ask_typed_questions(
-        self, body: Mapping[str, Any], *, timeout_seconds: float = QUICK_SECONDS
+        self, route: str, body: Mapping[str, Any], *, timeout_seconds: float = QUICK_SECONDS
     ) -> RouteAnswer:
-        """Ask typed questions; the answer is empty where the endpoint gives none within `timeout_seconds`."""
-        return await self._ask("/systemone", body, timeout_seconds)
+        """Ask typed questions of the model, at a path below `/v1`.
 
-    async def _ask(self, url: str, body: Mapping[str, Any], timeout_seconds: float) -> RouteAnswer:
+        The answer is empty where the endpoint gives none within `timeout_seconds`.
+        """
+        return await self._ask(route, body, timeout_seconds, with_model=True)
+
+    async def _ask(
+        self, url: str, body: Mapping[str, Any], timeout_seconds: float, *, with_model: bool = False
+    ) -> RouteAnswer:
         """Ask on the connection that the turn's call uses next; without a seat, for it takes a moment."""
         connection = self._connection or await self.connect()
         try:
             async with asyncio.timeout(timeout_seconds):
-                return await connection.ask(url, body)
+                return await connection.ask(url, body, with_model=with_model)
         except TimeoutError:
             return RouteAnswer()
 

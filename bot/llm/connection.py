@@ -28,7 +28,6 @@ KEEPALIVE_SECONDS = 3.0
 SHOW_SECONDS = 0.02
 MAX_MESSAGE_CHARS = 200  # characters of the endpoint's own message that users see
 
-_UNSUPPORTED_STATUSES = {400, 404, 405, 422, 501}
 _BUSY_STATUSES = {408, 429, 503}
 _UNFINISHED_REASONS = {None, "abort", "error"}
 _CONNECTION_LOST = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
@@ -69,12 +68,20 @@ class EndpointConnection:
         with contextlib.suppress(APIError, ValueError):
             await self._client.get("/models", cast_to=object)
 
-    async def ask(self, url: str, body: Mapping[str, Any]) -> RouteAnswer:
-        """Post to a route, at an address or a path below `/v1`; never raises for what the endpoint does."""
+    async def ask(self, url: str, body: Mapping[str, Any], *, with_model: bool = False) -> RouteAnswer:
+        """Post to a route, at an address or a path below `/v1`; never raises for what the endpoint does.
+
+        `with_model`: the body names the model.
+        """
         try:
+            if with_model:
+                body = {"model": await self._find_model(), **body}
             answer = await self._client.post(url, body=body, cast_to=object)
         except APIStatusError as error:
-            return RouteAnswer(is_unsupported=error.status_code in _UNSUPPORTED_STATUSES)
+            if error.param == "model" and self._config.model is None:
+                self.model = None  # another one is served now
+                return RouteAnswer()
+            return RouteAnswer(refusal=error.status_code)
         except (APIError, ValueError, RecursionError):
             return RouteAnswer()
         if isinstance(answer, dict):
@@ -126,9 +133,7 @@ class EndpointConnection:
 
     @contextlib.asynccontextmanager
     async def _open_stream(self, request: ModelRequest) -> AsyncIterator[AsyncStream[object]]:
-        if self.model is None:
-            self.model = await self._fetch_first_model()
-        body = self._config.dialect.build_body(self.model, request)
+        body = self._config.dialect.build_body(await self._find_model(), request)
         headers = self._config.dialect.build_headers(request)
         try:
             stream = await self._post(body, headers)
@@ -140,12 +145,15 @@ class EndpointConnection:
         async with stream:
             yield stream
 
-    async def _fetch_first_model(self) -> str:
-        listed = await self._client.get("/models", cast_to=object)
-        try:
-            return str(listed["data"][0]["id"])  # type: ignore[index]  # anything else is no list of models
-        except (LookupError, TypeError):
-            raise ValueError("no model is served") from None
+    async def _find_model(self) -> str:
+        """The name of the model to ask; the first that is listed, if none is set."""
+        if self.model is None:
+            listed = await self._client.get("/models", cast_to=object)
+            try:
+                self.model = str(listed["data"][0]["id"])  # type: ignore[index]  # else no list of models
+            except (LookupError, TypeError):
+                raise ValueError("no model is served") from None
+        return self.model
 
     async def _post(self, body: dict[str, Any], headers: dict[str, str]) -> AsyncStream[object]:
         return await self._client.post(

@@ -43,8 +43,8 @@ class EndpointConfig:
 class RouteAnswer:
     """What a route of an endpoint answered; `body` is empty if it gave none.
 
-    `is_unsupported`: the server has no such route, or not for this model; asking again would change nothing.
+    `refusal`: the HTTP status with which it refused; None: it did not, or could not be asked.
     """
 
     body: Mapping[str, Any] = field(default_factory=dict)
-    is_unsupported: bool = False
+    refusal: int | None = None

@@ -15,7 +15,7 @@ from bot.db.engine import Database
 from bot.db.retry import retry_until_available
 from bot.domain import CallTimes, LanguageModel, ModelRequest, Reply, Usage
 from bot.errors import CallFailed, EndpointAway, StoreUnavailable
-from bot.llm.typed_reads import TypedReader, TypedReading, YesNoQuestion
+from bot.llm.typed_reads import TypedQuestions, TypedReader, TypedReading
 
 OWN_CALL_SECONDS = 300.0  # seconds one of the gateway's own calls may hold its seat
 
@@ -108,13 +108,18 @@ class CallLedger:
         return SystemCallResult(reply, CallCompletion(call, reply, "ok"))
 
     async def read_once(
-        self, new_call: NewCall, reader: TypedReader, question: YesNoQuestion, state: str
+        self,
+        new_call: NewCall,
+        reader: TypedReader,
+        questions: TypedQuestions,
+        state: str,
+        timeout_seconds: float,
     ) -> tuple[int, TypedReading | None]:
         """Make a typed read, and store what it took; returns its row and the reading, if there is one."""
         created_at = time.time()
         call = await self.open(new_call)
         try:
-            reading = await reader.read(question, state)
+            reading = await reader.read(questions, state, timeout_seconds=timeout_seconds)
         except asyncio.CancelledError:
             await self._close_cancelled(call, None)
             raise
@@ -131,7 +136,9 @@ def _build_reading_closing(call: int, reading: TypedReading | None, created_at: 
         return CallCompletion(call, None, "failed", "the endpoint gave no reading")
     usage = Usage(reading.input_tokens, None, reading.output_tokens)
     times = CallTimes(created_at, ended=time.time())
-    reply = Reply(f"{reading.chance:.2f}", "", (), "stop", usage, times, model=reading.model)
+    answers = (chance for options in reading.chances.values() for chance in options.values())
+    text = " ".join(f"{chance:.2f}" for chance in answers)
+    reply = Reply(text, "", (), "stop", usage, times, model=reading.model)
     return CallCompletion(call, reply, "ok")
 
 

@@ -19,6 +19,7 @@ from bot.llm.client import ModelClient
 from bot.llm.dialect import PLAIN
 from bot.llm.endpoint_config import SettingNames
 from bot.llm.seats import Seats
+from bot.llm.typed_reads import TypedReader
 from bot.settings import Settings, reveal
 from bot.translations.translator import Translator, translatable
 
@@ -47,12 +48,16 @@ _NUMERIC_LABEL = re.compile(r"[0-9]+|0x[0-9a-f]*")  # resolvers read a name that
 
 @dataclass(frozen=True, slots=True)
 class ModelEndpoint:
-    """One of the two endpoints: its role as turns store it, its address, client, and model name."""
+    """One of the two endpoints: its role as turns store it, its address, client, and model name.
+
+    `reader` asks it typed questions; None: it is not asked any.
+    """
 
     role: EndpointRole
     url: str
     model: LanguageModel
     model_name: Callable[[], str]
+    reader: TypedReader | None = None
 
     @property
     def host(self) -> str:
@@ -95,7 +100,8 @@ async def open_fallback_endpoint(settings: Settings, seats: Seats) -> AsyncItera
         api_key=reveal(settings.fallback_api_key),
     )
     try:
-        yield ModelEndpoint("fallback", settings.fallback_url, client, lambda: client.name)
+        reader = TypedReader(client)
+        yield ModelEndpoint("fallback", settings.fallback_url, client, lambda: client.name, reader)
     finally:
         await client.close()
 

@@ -258,7 +258,12 @@ def _plan_preflight(
     if not (needs_count or needs_chance):
         return None
     return PreflightRequest(
-        needs_count, needs_chance, assessment.decision.thinking, assessment.user_messages, window.toolbox
+        request.lane.chat,
+        needs_count,
+        needs_chance,
+        assessment.decision.thinking,
+        assessment.user_messages,
+        window.toolbox,
     )
 
 

@@ -123,6 +123,7 @@ class TurnConfig:
 class PreflightRequest:
     """Nothing is stored yet: the endpoint should first count `prompt`, or judge whether to think."""
 
+    chat: int
     needs_token_count: bool
     needs_heavy_chance: bool
     thinking: bool

@@ -360,6 +360,13 @@ def test_typed_reads_that_are_not_offered_are_warned_of_with_the_reason(
     )
 
 
+def test_the_route_of_typed_reads_is_named_with_what_a_read_costs() -> None:
+    route = RouteResponse(200, {"answers": [], "usage": {"input_tokens": 61}})
+    offered = replace(REMOTE, read=route, read_path="/v1/decisions", read_seconds=0.31)
+    text = "Offered at /v1/decisions: 0.31 s and 61 tokens for a short question."
+    assert_verdict("pass", engine.judge_typed_reads(offered), text)
+
+
 def make_blocks(*seconds: float) -> tuple[StreamBlock, ...]:
     return tuple(map(StreamBlock, seconds))
 

@@ -23,7 +23,7 @@ BODY = {
     "tools": write_tools([TOOL]),
     "chat_template_kwargs": {"enable_thinking": True},
 }
-QUESTION = {"state": "x", "questions": {"a": {"type": "noul"}}}
+QUESTION = {"input": "x", "questions": [{"type": "predicate", "instructions": "a"}]}
 
 
 async def test_a_prompt_is_counted_as_a_call_sends_it() -> None:
@@ -60,7 +60,7 @@ async def test_a_slow_server_is_not_waited_for() -> None:
     endpoint = SimulatedEndpoint()
     async with serve(endpoint.app) as url, connect_client(url) as client:
         endpoint.hold()
-        assert await client.ask_typed_questions(QUESTION, timeout_seconds=0.02) == RouteAnswer()
+        assert await client.ask_typed_questions("/decisions", QUESTION, timeout_seconds=0.02) == RouteAnswer()
         endpoint.release()
     async with connect_client("http://127.0.0.1:9") as client:
         assert await client.count_tokens(MESSAGES, [TOOL], thinking=True) is None
@@ -76,7 +76,7 @@ async def test_a_question_and_the_call_after_it_share_a_connection() -> None:
         await endpoint.app(scope, receive, send)
 
     async with serve(note_peer) as url, connect_client(url) as client:
-        assert (await client.ask_typed_questions(QUESTION)).body["answers"]
+        assert (await client.ask_typed_questions("/decisions", QUESTION)).body["answers"]
         assert await client.count_tokens(MESSAGES, [TOOL], thinking=True)
         await client.call(make_request(), ignore, ignore)
     assert len(peers) == 1

@@ -17,6 +17,8 @@ from bot.llm.typed_reads import TypedReader
 from bot.sim.vllm.server import Profile, SimulatedEndpoint
 from bot.turns.address_judge import AddressJudge
 from bot.turns.call_ledger import CallLedger
+from bot.turns.endpoints import ModelEndpoint
+from bot.turns.recorded_reads import RecordedReads
 from tests.support.recorded_endpoint import connect_client
 from tests.support.turn_harness import SHUTDOWN_SECONDS, ScriptedModel, TurnHarness
 
@@ -31,17 +33,10 @@ async def open_judge(
     """A judge with one seat."""
     seats = SeatLimiter(1)
     async with serve(endpoint.app) as url, connect_client(url) as client:
-        yield (
-            AddressJudge(
-                CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS),
-                TypedReader(client, None),
-                seats,
-                endpoint_name="http://there/v1",
-                model_name=lambda: "model",
-                max_seat_seconds=max_seat_seconds,
-            ),
-            seats,
-        )
+        main = ModelEndpoint("main", "http://there/v1", client, lambda: "model", TypedReader(client))
+        ledger = CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS)
+        reads = RecordedReads(database, ledger, main)
+        yield AddressJudge(reads, seats, max_seat_seconds=max_seat_seconds), seats
 
 
 async def load_rows(database: Database) -> list[tuple[object, ...]]:

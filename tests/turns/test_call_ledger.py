@@ -11,7 +11,7 @@ from bot.db.tables import model_calls
 from bot.domain import WARMUP_PRIORITY, Message, ModelRequest
 from bot.errors import EndpointAway
 from bot.llm.heavy_work import HEAVY_WORK
-from bot.llm.typed_reads import TypedReader, YesNoQuestion
+from bot.llm.typed_reads import TypedQuestions, TypedReader
 from bot.turns.call_ledger import CallLedger
 from tests.support.turn_harness import SHUTDOWN_SECONDS, ScriptedModel, TurnHarness, hang_forever, make_reply
 
@@ -71,7 +71,7 @@ class SilentReader:
     def __init__(self) -> None:
         self.was_asked = asyncio.Event()
 
-    async def read(self, _question: YesNoQuestion, _state: str) -> None:
+    async def read(self, _questions: TypedQuestions, _state: str, *, timeout_seconds: float) -> None:
         self.was_asked.set()
         await asyncio.Event().wait()
 
@@ -80,7 +80,7 @@ async def test_a_read_that_is_cancelled_does_not_stay_open(database: Database) -
     ledger = CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS)
     reader = SilentReader()
     async with asyncio.TaskGroup() as tasks:
-        read = ledger.read_once(NEW_CALL, cast(TypedReader, reader), HEAVY_WORK, "a state")
+        read = ledger.read_once(NEW_CALL, cast(TypedReader, reader), (HEAVY_WORK,), "a state", 2.0)
         reading = tasks.create_task(read)
         await reader.was_asked.wait()
         reading.cancel()

@@ -14,7 +14,9 @@ from bot.llm.typed_reads import TypedReader
 from bot.sim.vllm.server import Profile, SimulatedEndpoint
 from bot.tool_registry.toolbox import Toolbox
 from bot.turns.call_ledger import CallLedger
+from bot.turns.endpoints import ModelEndpoint
 from bot.turns.preflight import Preflight
+from bot.turns.recorded_reads import RecordedReads
 from bot.turns.turn_request import PreflightRequest, PreflightResult
 from tests.support.gateway import ADMIN, running_gateway
 from tests.support.recorded_endpoint import connect_client
@@ -27,7 +29,7 @@ ROW = ("turn", "purpose", "outcome", "prompt_tokens", "completion_tokens", "endp
 
 
 def make_request(*, count: bool = False, read: bool = False, toolbox: Toolbox = TOOLS) -> PreflightRequest:
-    return PreflightRequest(count, read, thinking=True, prompt=PROMPT, toolbox=toolbox)
+    return PreflightRequest(ADMIN, count, read, thinking=True, prompt=PROMPT, toolbox=toolbox)
 
 
 @contextlib.asynccontextmanager
@@ -35,11 +37,9 @@ async def open_preflight(
     database: Database, endpoint: SimulatedEndpoint, model_name: str = "model"
 ) -> AsyncIterator[Preflight]:
     async with serve(endpoint.app) as url, connect_client(url, api_key=endpoint.api_key) as client:
-        reader = TypedReader(client, None)
         ledger = CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS)
-        yield Preflight(
-            ledger, client, reader, endpoint_name="http://there/v1", model_name=lambda: model_name
-        )
+        main = ModelEndpoint("main", "http://there/v1", client, lambda: model_name, TypedReader(client))
+        yield Preflight(client, RecordedReads(database, ledger, main))
 
 
 async def load_rows(database: Database) -> list[tuple[Any, ...]]:
@@ -115,6 +115,37 @@ async def test_in_the_gateway_words_that_do_not_decide_are_judged_by_the_endpoin
     assert lines[2].endswith(" likely to be hard by its words, 95% by the model")
     assert lines[3].startswith("Whether to think: ")
     assert lines[4].endswith(" in")
+
+
+async def test_in_the_gateway_a_bad_answer_costs_a_turn_nothing(tmp_path: Path) -> None:
+    endpoint = SimulatedEndpoint()
+    answers: list[tuple[int, bytes]] = [
+        (200, b"Yes, it is heavy."),
+        (200, b'{"answers": [{"type": "predicate", "probability": NaN}]}'),
+        (200, b'{"answers": [{"type": "refusal", "name": null}]}'),
+        (400, b'{"error": {"message": "questions: at most 64 for this model"}}'),
+        (501, b'{"error": {"message": "The model does not support the Decisions API"}}'),
+    ]
+    served_app = endpoint.app
+    waiting_answers = list(answers)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope.get("path") != "/v1/decisions":
+            await served_app(scope, receive, send)
+            return
+        status, body = waiting_answers.pop(0)
+        headers = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    endpoint.app = app
+    async with running_gateway(tmp_path, endpoint, thinking_read="auto") as gateway:
+        for number in range(1, len(answers) + 1):
+            gateway.ann.send("Voisitko auttaa minua siinä eilisessä asiassa?")
+            await gateway.wait_for_texts(number)
+    assert waiting_answers == []
+    assert len(endpoint.typed_questions) == 1  # where one route is missing, the other one is asked
+    assert len(endpoint.requests) == len(answers)
 
 
 async def test_a_judgement_is_no_step_of_the_turn_when_it_is_opened_again(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from bot.attachments.images import find_image_tokens
 from bot.canvases import CANVAS_TOKENS
 from bot.check.findings import Verdict, fail_verdict, pass_verdict, unknown_verdict, warn_verdict
 from bot.check.judges.server import parse_release
-from bot.check.observations import CallKind, Observations, ProbeResponse
+from bot.check.observations import CallKind, Observations, ProbeResponse, parse_count
 from bot.check.prompts import LAST_NUMBER, MAX_OUTPUT_TOKENS
 from bot.llm.diagnostics import TYPED_READS_SINCE
 
@@ -181,7 +181,11 @@ def judge_typed_reads(observations: Observations) -> Verdict:
     if route is None:
         return unknown_verdict(f"Not asked: {observations.unknown_reason('read')}.")
     if route.ok and "answers" in route.body:
-        return pass_verdict("Offered: one step decides whether to think.")
+        tokens = parse_count(route.body.get("usage"), "input_tokens")
+        cost = f"{observations.read_seconds:.2f} s"
+        if tokens is not None:
+            cost += f" and {tokens:,} tokens"
+        return pass_verdict(f"Offered at {observations.read_path}: {cost} for a short question.")
     release = parse_release(observations)
     if release is not None and release < TYPED_READS_SINCE:
         return warn_verdict(

@@ -109,14 +109,14 @@ async def run_addressing(
 async def _read_all(target: BenchTarget, cases: Sequence[AddressCase]) -> AsyncIterator[ReadCase]:
     """Read one case after the other, until the endpoint says that it cannot."""
     client = ModelClient(target.url, target.model, SeatLimiter(1), api_key=target.api_key)
-    reader = TypedReader(client, target.model)
+    reader = TypedReader(client)
     try:
         for case in cases:
             began_at = monotonic()
-            reading = await reader.read(ADDRESS, describe_message(case.message))
+            reading = await reader.read((ADDRESS,), describe_message(case.message))
             if reader.is_supported is False:
                 return
-            yield ReadCase(case, reading.chance if reading else None, monotonic() - began_at)
+            yield ReadCase(case, reading.find_chance(ADDRESS) if reading else None, monotonic() - began_at)
     finally:
         await client.close()
 
