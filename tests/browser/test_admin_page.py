@@ -68,7 +68,6 @@ async def open_filled_page(tmp_path: Path) -> AsyncIterator[AdminPageHarness]:
             yield harness
 
 
-@pytest.mark.timeout(600)  # two dozen pages, each drawn and checked four times; a busy machine takes minutes
 async def test_every_screen_fits_reads_well_and_complains_of_nothing(visit: Visit, tmp_path: Path):
     left_behind = "failed: {}/admin/now/live"  # a refresh under way when the page is left
     async with (

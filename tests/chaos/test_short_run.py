@@ -3,8 +3,6 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from bot.terminal import write_output
 from tests.chaos.journal import Journal
 from tests.chaos.judge import judge
@@ -18,13 +16,11 @@ SHORT = ChaosOptions(seed=1, messages=70, chats=8, kills=8)
 SHORT_WITH_REPLICAS = ChaosOptions(seed=2, messages=60, chats=8, kills=6, replicas=3)
 
 
-@pytest.mark.timeout(600)
 def test_a_short_run_breaks_no_promise(tmp_path: Path, fork_server: ForkServer) -> None:
     journal = make_run(SHORT, tmp_path, fork_server)
     assert {"database held", "disk full"} <= list_disturbances(journal)
 
 
-@pytest.mark.timeout(600)
 def test_a_short_run_with_replicas_breaks_no_promise(
     tmp_path: Path, fork_server: ForkServer, postgresql_server: PostgresServer
 ) -> None:

@@ -5,15 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-import pytest
-
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.server import SimulatedPerson
 from bot.translations.translator import load_translator
 from tests.support.attachment_files import make_locked_pdf
 from tests.support.gateway import GatewayHarness, long_story, running_gateway
-
-pytestmark = pytest.mark.timeout(240)  # a day is long on a busy machine
 
 MIA = 8
 STAN = 9

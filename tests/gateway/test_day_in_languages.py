@@ -20,8 +20,6 @@ from tests.support.attachment_files import make_locked_pdf, make_pdf
 from tests.support.gateway import GatewayHarness, running_gateway
 from tests.translations import catalogues
 
-pytestmark = pytest.mark.timeout(240)  # a day is long on a busy machine
-
 MIN_ENGLISH_WORDS = 3  # fewer may be a name, or a word that languages share
 
 

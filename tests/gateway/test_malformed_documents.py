@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
 from sqlalchemy import select
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -22,8 +21,6 @@ from bot.db.tables import inbox
 from bot.http_server import serve
 from tests.support.gateway import GatewayHarness, running_gateway
 from tests.support.openapi_shop import OpenApiShop
-
-pytestmark = pytest.mark.timeout(240)  # each document is read in a process of its own
 
 JUNK: tuple[Any, ...] = (
     None,

@@ -20,7 +20,7 @@ from bot.sim.vllm.server import SimulatedEndpoint, Timing
 from tests.support.approval_tools import install_bells, load_rung_bells
 from tests.support.gateway import ADMIN, GatewayHarness, long_story, open_harness, running_gateway
 
-HOURLY = "DTSTART:20260101T000000\nRRULE:FREQ=HOURLY"
+YEARLY = "DTSTART:20260101T000000\nRRULE:FREQ=YEARLY"  # it must not come due again meanwhile
 HOUR = 3600.0
 
 
@@ -29,7 +29,7 @@ async def add_due_job(
     text: str,
     *,
     kind: str = "task",
-    rule: str | None = HOURLY,
+    rule: str | None = YEARLY,
     seconds_ago: float = 0.0,
     chat: int = ADMIN,
 ) -> int:

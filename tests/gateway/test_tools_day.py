@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from bot.db.engine import open_database
 from bot.db.tools import audit, call_log
 from bot.db.tools.audit import AuditEntry
@@ -28,8 +26,6 @@ from tests.support.gateway import ADMIN, GatewayHarness, open_harness
 from tests.support.mcp_http_server import FakeMcpHttpServer
 from tests.support.openapi_shop import OpenApiShop, open_shop
 from tests.support.terminal_text import lay_out
-
-pytestmark = pytest.mark.timeout(240)  # a day is long on a busy machine
 
 MEMBER = 8
 OTHER = 9

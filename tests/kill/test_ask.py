@@ -5,8 +5,6 @@ import json
 import signal
 from functools import partial
 
-import pytest
-
 from bot.sim.telegram.chats import ChatMessage
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import KillEnvironment
@@ -14,7 +12,6 @@ from tests.kill.gateway import GatewayDied
 from tests.support.breakdown_clock import check_breakdowns
 
 
-@pytest.mark.timeout(600)
 async def test_around_every_commit_of_a_question_answered_by_a_tap_or_in_words(
     surround: OpenEnvironment, either_database: dict[str, str]
 ):

@@ -12,7 +12,6 @@ from tests.kill.gateway import GatewayDied
 FORGOTTEN = "Done. I kept only the statistics and settings listed above."
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_around_every_commit(surround: OpenEnvironment, when: str):
     environment = await surround()

@@ -10,7 +10,6 @@ from tests.kill.posts import add_hooks, post_under_kills
 from tests.monitoring.test_health import find_free_port
 
 
-@pytest.mark.timeout(600)
 async def test_each_of_300_accepted_posts_is_done_once_under_three_kills(surround: OpenEnvironment):
     port = find_free_port()
     environment = await surround(start=False, http_port=port)
@@ -18,7 +17,6 @@ async def test_each_of_300_accepted_posts_is_done_once_under_three_kills(surroun
     assert answers[202] >= 300
 
 
-@pytest.mark.timeout(600)
 async def test_around_every_commit_between_a_post_and_its_end(
     surround: OpenEnvironment, either_database: dict[str, str]
 ):

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-import pytest
-
 from bot.sim.telegram.chats import ChatMessage
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import KillEnvironment
@@ -12,7 +10,6 @@ from tests.kill.environment import KillEnvironment
 ALL_GONE = "select 1 where not exists (select 1 from kept_files) and not exists (select 1 from kept_words)"
 
 
-@pytest.mark.timeout(600)
 async def test_around_the_commits_of_keep_find_and_delete(
     either_database: Mapping[str, str], surround: OpenEnvironment
 ):

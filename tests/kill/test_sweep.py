@@ -18,7 +18,6 @@ MESSAGES = 300
 KILLS = 50
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [1])
 async def test_a_sweep_of_kills(surround: OpenEnvironment, seed: int):
     environment = await surround(crowd.build_endpoint(), model_max_tokens=4096, start=False)
@@ -27,7 +26,6 @@ async def test_a_sweep_of_kills(surround: OpenEnvironment, seed: int):
     assert_stored_once(environment, [pair for chatter in chatters for pair in chatter.sent])
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [2])
 async def test_a_sweep_of_kills_among_people_who_change_their_minds(surround: OpenEnvironment, seed: int):
     environment = await surround(crowd.build_endpoint(), model_max_tokens=4096, start=False)

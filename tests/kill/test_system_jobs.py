@@ -3,8 +3,6 @@
 import signal
 import time
 
-import pytest
-
 from bot.cli import system_jobs
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import KillEnvironment
@@ -13,7 +11,6 @@ from tests.kill.gateway import GatewayDied
 USAGE = "select state from outbox where body like '%Usage, %'"
 
 
-@pytest.mark.timeout(240)
 async def test_after_every_commit_of_a_summary(surround: OpenEnvironment):
     environment = await surround(usage_summary="daily")
     environment.ann.send("@@say:Hello@@")  # a bot may not write first

@@ -193,7 +193,6 @@ async def test_other_chats_keep_their_texts(tmp_path: Path):
 
 
 @pytest.mark.sqlite
-@pytest.mark.timeout(300)
 async def test_texts_older_than_the_setting_are_deleted_at_start_and_younger_ones_kept(tmp_path: Path):
     async with open_harness(tmp_path, keep_text_days="30") as gateway:
         async with gateway.run():

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.kill.gateway import PATIENCE, ForkServer
 from tests.replicas.test_two_gateways import load_exact_accounts
 from tests.support.postgresql import PostgresServer
@@ -14,7 +12,6 @@ COMMITS = ("before 1", "after 1", "after 2")
 START_SECONDS = 3 * PATIENCE  # both start, one after the other where the processor is busy
 
 
-@pytest.mark.timeout(600)
 async def test_a_takeover_may_be_killed_at_each_of_its_steps(
     tmp_path: Path, postgresql_server: PostgresServer, fork_server: ForkServer
 ):
