@@ -20,6 +20,7 @@ from bot.agent.word_index import PIECE_CHARS, PIECE_STEP, WordIndex, split_piece
 
 MIN_RELATIVE_SCORE = 0.3  # of the best passage's score: what has less is not worth reading
 MAX_RANKED_PIECES = 40
+MAX_PASSAGES = 5  # that are shown
 COMMON_PIECES = 5000  # from which a word is common: it counts where rarer ones match best
 MAX_GIVING_PIECES = 400  # of the best: what others give makes nothing one of the first
 
@@ -88,7 +89,7 @@ class RankedPieces:
 
 
 def find_passages(
-    query: str, messages: Sequence[str], limit: int = 5, documents: Sequence[str] = ()
+    query: str, messages: Sequence[str], limit: int = MAX_PASSAGES, documents: Sequence[str] = ()
 ) -> list[TextPassage]:
     """At most `limit` passages, best first; equal ones in the order of texts.
 

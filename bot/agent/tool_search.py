@@ -28,6 +28,8 @@ META_TOOL_NAMES = frozenset({FIND_TOOLS, USE_TOOL})
 MAX_FOUND_TOOLS = 5  # tools that a search gives
 MAX_RELEVANT_TOOLS = 8  # tools that a prompt gets because its first messages match them
 MIN_RELATIVE_SCORE = 0.4  # of the best tool's score; tools below are not put into a prompt
+MAX_RIVALS = 20  # tools among which words do not decide
+RIVAL_SCORE = 0.8  # of the best tool's score: where no other has that, words decide
 MAX_NAMED_TOOLS = 15  # tools that a search names; after the first MAX_FOUND_TOOLS, by name only
 MAX_RESULT_CHARS = 1700  # characters of a search result: at most 600 tokens, names take the most
 MAX_SUMMARY_CHARS = 160  # characters of a description in a search result
@@ -108,6 +110,13 @@ class SearchableTools:
     def search(self, query: str, limit: int = MAX_FOUND_TOOLS) -> list[Tool]:
         """The tools that match these words best, the best first."""
         ranked = rank_tools(extract_search_features(query), self.tool_index, limit)
+        return [self.tools[name] for name, _ in ranked]
+
+    def find_rivals(self, texts: Sequence[str]) -> list[Tool]:
+        """The tools that match some messages best, the best first; none where words clearly name one."""
+        ranked = rank_tools(extract_features("\n".join(texts)), self.tool_index, MAX_RIVALS)
+        if len(ranked) < 2 or ranked[1][1] < RIVAL_SCORE * ranked[0][1]:
+            return []
         return [self.tools[name] for name, _ in ranked]
 
     def find(self, words: str) -> str:

@@ -40,13 +40,14 @@ from bot.chat.unaddressed_messages import UnaddressedMessages
 from bot.chat.unreachable_chats import UnreachableChats
 from bot.chat.updates import UpdateRunner
 from bot.db.conversations import calls
-from bot.db.database_url import find_database_file, is_postgresql
+from bot.db.database_url import find_data_folder, find_database_file, is_postgresql
 from bot.db.engine import Database
 from bot.db.queues.admin_notices import AdminNotices
 from bot.db.queues.item_bodies import EXPORT_JOB, SPEECH_JOB, SUMMARY_JOB
 from bot.db.retry import OutageLog, retry_until_available
 from bot.domain import ItemKind, Runner
 from bot.llm.client import ModelClient
+from bot.llm.read_gains import find_gains_folder, load_gains
 from bot.llm.typed_reads import TypedReader
 from bot.maintenance.document_folder import DocumentFolder
 from bot.maintenance.kept_file_indexer import KeptFileIndexer
@@ -68,6 +69,7 @@ from bot.telegram.reactions import SeenReactions
 from bot.tool_registry.program_homes import find_homes_folder
 from bot.turns.call_ledger import CallLedger
 from bot.turns.endpoints import ModelEndpoint
+from bot.turns.recorded_reads import RecordedReads
 from bot.turns.runner import TurnRunner
 from bot.turns.running_turns import RunningTurns
 from bot.turns.tool_questions import ToolQuestions
@@ -177,12 +179,13 @@ async def build(
     )
     jobs = await build_job_components(settings, database, access)
     tool_questions = ToolQuestions(database, dead_letters.notify_admins)
+    ledger = CallLedger(database, shutdown_seconds=options.shutdown_seconds, life=usage_recorder.life)
     turn_factory = TurnFactory(
         settings,
         database,
-        CallLedger(database, shutdown_seconds=options.shutdown_seconds, life=usage_recorder.life),
+        ledger,
         model,
-        TypedReader(model),
+        _build_reads(settings, database, ledger, models),
         fallback,
         tools.tool_registry,
         dead_letters.notify_admins,
@@ -369,6 +372,13 @@ async def build(
             ),
         ),
     )
+
+
+def _build_reads(settings: Settings, database: Database, ledger: CallLedger, models: Models) -> RecordedReads:
+    model, fallback = models
+    main = ModelEndpoint("main", settings.model_url, model, lambda: model.name, TypedReader(model))
+    gains = load_gains(find_gains_folder(find_data_folder(settings.database_url)))
+    return RecordedReads(database, ledger, main, fallback, gains)
 
 
 async def _abandon_model_calls(database: Database, link: ReplicaLink | None) -> None:

@@ -20,7 +20,7 @@ from bot.domain import PEOPLE_PRIORITY, ChannelFactory, NotifyAdmins
 from bot.errors import AttachmentUnusable, SettingsRefused
 from bot.llm.client import ModelClient
 from bot.llm.endpoint_watch import EndpointWatch, WatchedEndpoint
-from bot.llm.typed_reads import TypedReader
+from bot.llm.read_gains import CLEAR
 from bot.settings import Settings, reveal
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.downloads import FileDownloader
@@ -55,7 +55,7 @@ class TurnFactory:
     """Built once.
 
     `ledger`: stores the model calls.
-    `typed_reader`: asks the main endpoint's model what it answers in one step.
+    `reads`: asks what a model answers in one step.
     `fallback`: the second endpoint, where FALLBACK_URL is set.
     `notify_admins`: posts a subject and a text to the admins.
     `reader`: shrinks the images that tools found.
@@ -68,7 +68,7 @@ class TurnFactory:
     database: Database
     ledger: CallLedger
     model: ModelClient
-    typed_reader: TypedReader
+    reads: RecordedReads
     fallback: ModelEndpoint | None
     tool_registry: ToolRegistry
     notify_admins: NotifyAdmins
@@ -110,7 +110,7 @@ class TurnFactory:
             channel_for=channel_for,
             context_for=self._build_tool_context,
             config=self._build_config(),
-            preflight=Preflight(self.model, self._build_reads()),
+            preflight=Preflight(self.model, self.reads),
             policy_dependencies=policy_dependencies,
             turn_seconds=self.settings.turn_seconds,
             timers=timers,
@@ -178,8 +178,7 @@ class TurnFactory:
 
     @property
     def _main_endpoint(self) -> ModelEndpoint:
-        model = self.model
-        return ModelEndpoint("main", self.settings.model_url, model, lambda: model.name, self.typed_reader)
+        return ModelEndpoint("main", self.settings.model_url, self.model, lambda: self.model.name)
 
     def _build_routes(self, on_cache_lost: Callable[[], None]) -> EndpointRoutes:
         main_caller = ModelCaller(
@@ -218,6 +217,7 @@ class TurnFactory:
             thinking=settings.thinking,
             can_count_tokens=True,
             can_estimate_heavy_work=settings.thinking_read == "auto",
+            can_choose_tools=lambda: self.reads.find_clearness("tools") > CLEAR,
             summaries_enabled=settings.summary == "on",
             speech_enabled=settings.speech_url is not None,
             time_zone=settings.time_zone,
@@ -235,7 +235,12 @@ class TurnFactory:
             person_id=request.person,
             call_id=call_id,
             notes=ChatNotes(self.database, request.lane, author=request.name, person=request.person),
-            past=HistorySearch(self.database, request.lane, has_access=self.has_access(request.person)),
+            past=HistorySearch(
+                self.database,
+                request.lane,
+                has_access=self.has_access(request.person),
+                reads=self.reads,
+            ),
             now=partial(self._find_local_time, request.person),
             key=hashlib.sha256(key.encode()).hexdigest()[:32],
             see=self._shrink_picture,
@@ -280,7 +285,4 @@ class TurnFactory:
 
     def build_address_judge(self) -> AddressJudge:
         """Build what judges whether messages of groups are for the assistant."""
-        return AddressJudge(self._build_reads(), self.model.seats)
-
-    def _build_reads(self) -> RecordedReads:
-        return RecordedReads(self.database, self.ledger, self._main_endpoint, self.fallback)
+        return AddressJudge(self.reads, self.model.seats)

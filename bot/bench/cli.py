@@ -14,6 +14,8 @@ from bot.terminal import Work, write_output
 
 if TYPE_CHECKING:
     from bot.bench.endpoint.terminal import MeasureEndpoint
+    from bot.bench.policies.typed_reads import ReadCase
+    from bot.llm.read_gains import ReadUse
 
 bench = typer.Typer(help="Measure the gateway on this machine.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -29,6 +31,14 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object 
 QuickOption = Annotated[bool, typer.Option("--quick", help="Use fewer prompts, streamed only.")]
 ResultFolderOption = Annotated[
     Path | None, typer.Option("--out", help="Also write JSON, Markdown and a chart to this folder.")
+]
+
+
+ReadEndpointOption = Annotated[
+    str | None, typer.Option("--endpoint", help="Instead, what typed reads gain at this endpoint.")
+]
+GainFolderOption = Annotated[
+    Path | None, typer.Option("--out", help="Also store that gain; `bench` beside the database switches on.")
 ]
 
 
@@ -75,11 +85,17 @@ def thinking(
     data: Annotated[list[Path], typer.Option(help="A folder with *.jsonl cases and tools.json; repeatable.")],
     costs: Annotated[bool, typer.Option(help="Also run turns against the simulated endpoint.")] = True,
     json: JsonOption = False,
+    endpoint: ReadEndpointOption = None,
+    key: KeyOption = None,
+    out: GainFolderOption = None,
 ) -> None:
     """Measure the choice to think. In which turns it is made, how fast, what it costs or saves."""
     from bot.bench.policies.output import format_json, format_lines
-    from bot.bench.policies.thinking import ThinkingOptions, run_thinking
+    from bot.bench.policies.thinking import ThinkingOptions, list_read_cases, run_thinking
 
+    if endpoint is not None:
+        _measure_reads("thinking", list_read_cases(data), endpoint, key, out)
+        return
     options = ThinkingOptions(tuple(data), costs)
     report = asyncio.run(run_thinking(options, functools.partial(typer.echo, err=True)))
     write_output(format_json(report) if json else format_lines(report))
@@ -107,7 +123,7 @@ def prefill(
 @bench.command(
     "tools", epilog="Examples: canvasgram bench tools --data cases --registered 1000 · --documents openapi"
 )
-def many_tools(
+def many_tools(  # noqa: PLR0913  # an option is an argument here
     data: Annotated[
         list[Path] | None, typer.Option(help="A folder with *.jsonl cases and tools.json; repeatable.")
     ] = None,
@@ -119,6 +135,9 @@ def many_tools(
     check: Annotated[
         bool, typer.Option("--check", help="Exit with 1 if too few tools are reached, or calls arrive.")
     ] = False,
+    endpoint: ReadEndpointOption = None,
+    key: KeyOption = None,
+    out: GainFolderOption = None,
 ) -> None:
     """Measure how the model reaches one of many tools, or what it is told of real documents."""
     from bot.bench.policies import documents as document_bench
@@ -128,14 +147,17 @@ def many_tools(
     if (documents is None) == (not data):
         raise typer.BadParameter("Give --data or --documents, one of them.")
     print_line = functools.partial(typer.echo, err=True)
+    search_options = search_bench.ToolSearchOptions(tuple(data or ()), registered)
+    if endpoint is not None and documents is None:
+        _measure_reads("tools", search_bench.list_read_cases(search_options), endpoint, key, out)
+        return
     if documents is not None:
         document_report = document_bench.run_documents(document_bench.DocumentOptions(documents), print_line)
         has_passed = document_report.has_passed
         lines = document_bench.format_lines(document_report)
         text = format_json(document_report)
     else:
-        options = search_bench.ToolSearchOptions(tuple(data or ()), registered)
-        report = search_bench.run_tool_search(options, print_line)
+        report = search_bench.run_tool_search(search_options, print_line)
         has_passed = report.has_passed
         lines = search_bench.format_lines(report)
         text = format_json(report)
@@ -153,11 +175,17 @@ def recall(
         typer.Option(help="A folder with conversations*.json.gz and paragraphs.*.json.gz, with questions."),
     ],
     json: JsonOption = False,
+    endpoint: ReadEndpointOption = None,
+    key: KeyOption = None,
+    out: GainFolderOption = None,
 ) -> None:
     """Measure what a search of a chat finds. Shows BM25 beside it."""
     from bot.bench.policies.output import format_json
-    from bot.bench.policies.recall import format_lines, run_recall
+    from bot.bench.policies.recall import format_lines, list_read_cases, run_recall
 
+    if endpoint is not None:
+        _measure_reads("recall", list_read_cases(data), endpoint, key, out)
+        return
     report = run_recall(data, functools.partial(typer.echo, err=True))
     write_output(format_json(report) if json else format_lines(report))
 
@@ -172,6 +200,15 @@ def questions(endpoint: EndpointOption = "http://localhost:8000/v1", key: KeyOpt
     with progress_bars() as step:
         lines = asyncio.run(run_questions(EndpointAddress(endpoint, key), step))
     write_output(lines)
+
+
+def _measure_reads(
+    use: "ReadUse", cases: "list[ReadCase]", endpoint: str, key: str | None, out: Path | None
+) -> None:
+    from bot.bench.endpoint.run import EndpointAddress
+    from bot.bench.policies.typed_reads import measure_reads
+
+    write_output(asyncio.run(measure_reads(EndpointAddress(endpoint, key), use, cases, out)))
 
 
 def _build_work(

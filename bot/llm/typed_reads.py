@@ -45,7 +45,8 @@ class ChoiceQuestion:
     role: str
 
 
-TypedQuestions = Sequence[YesNoQuestion | ChoiceQuestion]
+TypedQuestion = YesNoQuestion | ChoiceQuestion
+TypedQuestions = Sequence[TypedQuestion]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ def _build_decisions_body(questions: TypedQuestions, state: str) -> dict[str, An
     return {"input": state, "questions": [_write_decision(question) for question in questions]}
 
 
-def _write_decision(question: YesNoQuestion | ChoiceQuestion) -> dict[str, Any]:
+def _write_decision(question: TypedQuestion) -> dict[str, Any]:
     """One question; this route has no role and no meanings of yes and no: the instructions say them."""
     instructions = f"{question.role}\n{question.instructions}"
     if isinstance(question, YesNoQuestion):
@@ -131,7 +132,7 @@ def _build_systemone_body(questions: TypedQuestions, state: str) -> dict[str, An
     }
 
 
-def _write_systemone(question: YesNoQuestion | ChoiceQuestion) -> dict[str, Any]:
+def _write_systemone(question: TypedQuestion) -> dict[str, Any]:
     if isinstance(question, YesNoQuestion):
         criteria = {"true": question.yes, "false": question.no}
         return {"type": "noul", "instructions": question.instructions, "criteria": criteria}
@@ -164,7 +165,7 @@ def _parse_reading(body: Mapping[str, Any], questions: TypedQuestions) -> TypedR
     return TypedReading(known_chances, *tokens, model)
 
 
-def _parse_answer(answer: Any, question: YesNoQuestion | ChoiceQuestion) -> dict[str, float]:
+def _parse_answer(answer: Any, question: TypedQuestion) -> dict[str, float]:
     """The chance of each option; empty where one is missing or is no chance."""
     try:
         if isinstance(question, YesNoQuestion):

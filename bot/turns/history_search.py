@@ -16,7 +16,7 @@ from operator import itemgetter
 from bot.agent.periods import find_day_span
 from bot.agent.prompt import strip_data
 from bot.agent.search_terms import build_terms
-from bot.agent.text_search import RankedPieces, rank_pieces
+from bot.agent.text_search import MAX_PASSAGES, RankedPieces, rank_pieces
 from bot.agent.word_index import HEAD, WordIndex, list_buckets
 from bot.attachments.excerpts import split_pages
 from bot.db.conversations import calls, kept_files, search
@@ -25,13 +25,21 @@ from bot.db.conversations.search import HistoryText, SearchedPeriod
 from bot.db.engine import Database
 from bot.db.transaction import Transaction
 from bot.domain import FilePage, Lane
+from bot.llm.read_gains import CLEAR, READ_SECONDS
+from bot.llm.search_questions import (
+    MAX_READ,
+    ask_about_passages,
+    describe_passages,
+    order_passages,
+    read_passage_chances,
+)
+from bot.turns.recorded_reads import ReadSubject, RecordedReads
 from bot.turns.said_before import strip_block
 from bot.turns.turn_request import strip_stamp
 from tools.base import Passage
 from tools.builtin.look_back import format_page, look_back
 from tools.threads import run_in_thread
 
-MAX_PASSAGES = 5
 MAX_MESSAGE_CHARS = 5_000_000  # characters of messages that are searched
 MAX_DOCUMENT_CHARS = 3_000_000  # of documents, results of tools, and kept files without an index
 ZONE_SECONDS = 14 * 3600  # a day may have begun so much earlier where the person is, or end so much later
@@ -46,22 +54,48 @@ class FoundText:
 
 
 class HistorySearch:
-    """The history of one lane; `has_access`: the person who asks may read the owner's folder."""
+    """The history of one lane; `has_access`: the person who asks may read the owner's folder.
 
-    def __init__(self, database: Database, lane: Lane, *, has_access: bool = False) -> None:
+    `reads` put the best in order, where that was shown to gain something.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        lane: Lane,
+        *,
+        has_access: bool = False,
+        reads: RecordedReads | None = None,
+    ) -> None:
         self._database = database
         self._lane = lane
         self._has_access = has_access
+        self._reads = reads
 
     async def find(self, words: str) -> list[Passage]:
         """The few passages that match these words best, the best first."""
         async with self._database.long_read_transaction() as tx:
             today = datetime.now(UTC).date()
             found = await find_texts(tx, self._lane, words, today, has_access=self._has_access)
+        if self._reads and self._reads.find_clearness("recall") > CLEAR and len(found) > 1:
+            found = await self._put_in_order(self._reads, words, found)
+        found = found[:MAX_PASSAGES]
         if used := {match.text.file for match in found if match.text.file is not None}:
             async with self._database.transaction(durable=False) as tx:
                 await kept_files.mark_used(tx, list(used), now=time.time())
         return [_to_passage(match.text, match.passage) for match in found]
+
+    async def _put_in_order(
+        self, reads: RecordedReads, words: str, found: list[FoundText]
+    ) -> list[FoundText]:
+        """The passages by what the endpoint reads of each; as they are where it gives no answer in time."""
+        passages = [match.passage for match in found]
+        state = describe_passages(words, passages)
+        subject = ReadSubject(self._lane.chat, "decision", ask_about_passages(len(found)), state)
+        _, reading = await reads.read(subject, timeout_seconds=READ_SECONDS)
+        if reading is None:
+            return found
+        return [found[index] for index in order_passages(read_passage_chances(reading, len(found)))]
 
     async def result(self, number: int) -> str | None:
         """A tool result of this conversation that was cut, as far as it is stored."""
@@ -70,9 +104,15 @@ class HistorySearch:
 
 
 async def find_texts(
-    tx: Transaction, lane: Lane, words: str, today: date, *, for_people: bool = False, has_access: bool
+    tx: Transaction,
+    lane: Lane,
+    words: str,
+    today: date,
+    *,
+    for_people: bool = False,
+    has_access: bool,
 ) -> list[FoundText]:
-    """The few passages of a lane that match these words best; of the days that the words name, if any do.
+    """The passages of a lane that match these words best; of the days that the words name, if any do.
 
     `for_people`: without results of tools, and as they were written. `has_access`: with the owner's folder.
     """
@@ -122,7 +162,7 @@ async def _search_texts(
     ranked = await run_in_thread(_rank_texts, words, rows, texts, files, for_people=for_people)
     best = await _load_best(tx, ranked)
     best_texts = {key: text.text for key, text in best.items()}
-    passages = await run_in_thread(ranked.ranking.choose_passages, best_texts, MAX_PASSAGES)
+    passages = await run_in_thread(ranked.ranking.choose_passages, best_texts, MAX_READ)
     return [FoundText(best[match.text_index, match.part], match.passage) for match in passages]
 
 

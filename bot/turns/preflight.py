@@ -6,8 +6,11 @@ same. The judgement is a row of the ledger, a count is not: nothing is generated
 
 from collections.abc import Sequence
 
-from bot.llm.client import ModelClient
+from bot.llm.client import QUICK_SECONDS, ModelClient
 from bot.llm.heavy_work import HEAVY_WORK, describe_work
+from bot.llm.read_gains import CLEAR, READ_SECONDS
+from bot.llm.search_questions import ask_for_tool, list_likely_tools
+from bot.llm.typed_reads import TypedQuestion
 from bot.turns.recorded_reads import ReadSubject, RecordedReads
 from bot.turns.turn_request import PreflightRequest, PreflightResult
 
@@ -30,16 +33,21 @@ class Preflight:
             prompt_tokens = await self._model.count_tokens(
                 request.prompt, request.toolbox.definitions, thinking=request.thinking
             )
-        if not request.needs_heavy_chance:
+        asks_heavy = request.needs_heavy_chance and self._reads.find_clearness("thinking") > -CLEAR
+        questions: list[TypedQuestion] = [HEAVY_WORK] if asks_heavy else []
+        if request.tool_rivals:
+            questions.append(ask_for_tool({tool.name: tool.description for tool in request.tool_rivals}))
+        if not questions:
             return PreflightResult(prompt_tokens)
         subject = ReadSubject(
             request.chat,
             "decision",
-            (HEAVY_WORK,),
+            questions,
             describe_work(texts, request.toolbox.definitions),
             frozenset({"text"}),
             len(request.toolbox.offered_names),
         )
-        call, reading = await self._reads.read(subject)
+        timeout_seconds = QUICK_SECONDS if asks_heavy else READ_SECONDS
+        call, reading = await self._reads.read(subject, timeout_seconds=timeout_seconds)
         chance = reading.find_chance(HEAVY_WORK) if reading else None
-        return PreflightResult(prompt_tokens, chance, call)
+        return PreflightResult(prompt_tokens, chance, call, list_likely_tools(reading))

@@ -3,7 +3,7 @@
 The second one reads only where the main one cannot, and in chats that let it have all that is read.
 """
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from bot.db.conversations import chat_settings
@@ -12,6 +12,7 @@ from bot.db.conversations.chat_settings import ContentKind
 from bot.db.engine import Database
 from bot.domain import CallPurpose
 from bot.llm.client import QUICK_SECONDS
+from bot.llm.read_gains import ReadGain, ReadUse
 from bot.llm.typed_reads import TypedQuestions, TypedReading
 from bot.turns.call_ledger import CallLedger
 from bot.turns.endpoints import ModelEndpoint
@@ -33,7 +34,10 @@ class ReadSubject:
 
 
 class RecordedReads:
-    """Reads once for each who asks; `fallback`: the second endpoint, if there is one."""
+    """Reads once for each who asks; `fallback`: the second endpoint, if there is one.
+
+    `gains`: what was measured of uses of reads.
+    """
 
     def __init__(
         self,
@@ -41,16 +45,23 @@ class RecordedReads:
         ledger: CallLedger,
         main: ModelEndpoint,
         fallback: ModelEndpoint | None = None,
+        gains: Mapping[str, ReadGain] | None = None,
     ) -> None:
         self._database = database
         self._ledger = ledger
         self._main = main
         self._fallback = fallback
+        self._gains = gains or {}
 
     @property
     def is_supported(self) -> bool | None:
         """Whether the main endpoint can read so; None: it was not asked yet."""
         return self._main.reader.is_supported if self._main.reader else False
+
+    def find_clearness(self, use: ReadUse) -> float:
+        """How clear the gain of a use is with the main endpoint's model; 0 where it was not measured."""
+        gain = self._gains.get(use)
+        return gain.clearness if gain and gain.model == self._main.model_name() else 0.0
 
     async def read(
         self, subject: ReadSubject, *, timeout_seconds: float = QUICK_SECONDS

@@ -37,6 +37,7 @@ from bot.turns.turn_request import (
     build_user_messages,
     may_need_stamp,
 )
+from tools.base import Tool
 
 # Tokens kept free for tool results, so that a turn that needs tools has space in its prompt:
 TOOL_RESERVE_TOKENS = 2000  # where tools match the message
@@ -197,7 +198,8 @@ async def _assess(
     recent_tools: list[str] = []
     if config.tool_registry.needs_tool_search:
         recent_tools = await turns.list_recent_tools(tx, request.lane)
-    toolbox_for = _bind_toolbox(config, request, recent_tools)
+    likely_tools = preflight_result.likely_tools
+    toolbox_for = _bind_toolbox(config, request, [*likely_tools, *recent_tools])
     system = config.build_system_text(request.lane)
     window = await context_window.load_window(tx, request.lane, system, toolbox_for, number)
     last_message_at = 0.0
@@ -255,7 +257,8 @@ def _plan_preflight(
     window = assessment.current_window
     needs_count = config.can_count_tokens and window.is_near_budget(new_tokens, budget)
     needs_chance = config.can_estimate_heavy_work and assessment.is_undecided and not request.deep
-    if not (needs_count or needs_chance):
+    rivals = _find_tool_rivals(config, request, window)
+    if not (needs_count or needs_chance or rivals):
         return None
     return PreflightRequest(
         request.lane.chat,
@@ -264,7 +267,17 @@ def _plan_preflight(
         assessment.decision.thinking,
         assessment.user_messages,
         window.toolbox,
+        rivals,
     )
+
+
+def _find_tool_rivals(config: TurnConfig, request: TurnRequest, window: ContextWindow) -> tuple[Tool, ...]:
+    """The tools among which words do not decide, where the prompt's tools are chosen now."""
+    is_chosen_now = window.conversation.tools is None and config.tool_registry.needs_tool_search
+    if not is_chosen_now or request.lane.is_guest or not config.can_choose_tools():
+        return ()
+    searchable = config.tool_registry.get_searchable_tools(request.person, request.lane.chat)
+    return tuple(searchable.find_rivals([prompt.strip_files(text) for text in request.texts]))
 
 
 def _bind_toolbox(config: TurnConfig, request: TurnRequest, recent_tools: Iterable[str]) -> ToolboxFor:

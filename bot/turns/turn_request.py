@@ -16,6 +16,7 @@ from bot.tool_registry.registry import ToolRegistry
 from bot.tool_registry.toolbox import Toolbox
 from bot.translations.translator import ENGLISH, Translator
 from bot.turns.thought_costs import ThoughtCosts
+from tools.base import Tool
 
 STAMP_SECONDS = 1800  # a message that comes so long after the one before it says when it was written
 
@@ -97,6 +98,7 @@ class TurnConfig:
     `summaries_enabled`: a summary is made ahead of a cut. `speech_enabled`: answers may be read out.
     `time_zone`: that of people who have not named theirs.
     `image_tokens`: what a picture takes of a prompt, as the server counts by now.
+    `can_choose_tools`: whether the endpoint may be asked which of many tools is needed.
     `thought_costs`: what a thought costs at the endpoint, which moves the threshold of thinking.
     """
 
@@ -111,6 +113,7 @@ class TurnConfig:
     summaries_enabled: bool = False
     speech_enabled: bool = False
     time_zone: str = "UTC"
+    can_choose_tools: Callable[[], bool] = lambda: False
     thought_costs: ThoughtCosts = field(default_factory=ThoughtCosts)
     image_tokens: Callable[[], int] = lambda: TOKENS_PER_IMAGE
 
@@ -121,7 +124,10 @@ class TurnConfig:
 
 @dataclass(frozen=True, slots=True)
 class PreflightRequest:
-    """Nothing is stored yet: the endpoint should first count `prompt`, or judge whether to think."""
+    """Nothing is stored yet: the endpoint should first count `prompt`, or judge the messages.
+
+    It judges whether to think, and which of `tool_rivals` is needed, if there are any.
+    """
 
     chat: int
     needs_token_count: bool
@@ -129,19 +135,21 @@ class PreflightRequest:
     thinking: bool
     prompt: tuple[Message, ...]
     toolbox: Toolbox
+    tool_rivals: tuple[Tool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PreflightResult:
     """What the endpoint answered before a turn began; None: it was not asked, or gave no answer.
 
-    `heavy_chance`: the chance that the turn's work is heavy.
+    `heavy_chance`: the chance that the turn's work is heavy. `likely_tools`: those that it may need.
     `call`: the ledger's row of the judgement.
     """
 
     prompt_tokens: int | None = None
     heavy_chance: float | None = None
     call: int | None = None
+    likely_tools: tuple[str, ...] = ()
 
 
 def may_need_stamp(request: TurnRequest, last_message_at: float, now: float) -> bool:

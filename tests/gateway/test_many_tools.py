@@ -16,9 +16,12 @@ from bot.agent.tool_search import FIND_TOOLS, META_TOOL_NAMES, USE_TOOL
 from bot.db.engine import Database
 from bot.db.tables import approvals, inbox, tool_calls, turns
 from bot.db.tools.sources import Source
+from bot.llm.read_gains import ReadGain, store_gain
+from bot.sim.vllm.server import SimulatedEndpoint
 from bot.tool_registry import registry
 from bot.tool_registry.assembly import SourceTools, assemble
 from bot.tool_registry.registry import ToolRegistry
+from bot.turns import preflight
 from tests.gateway.test_registered_tools import BOB, last_tool_result, offered_names, send_and_wait
 from tests.support.gateway import ADMIN, open_harness, running_gateway
 from tests.support.many_tools import make_many_tools, write_tools_file
@@ -45,6 +48,27 @@ def folder(tmp_path: Path) -> str:
 
 def estimate_tokens(tools: list[dict[str, Any]]) -> int:
     return sum(len(str(tool)) for tool in tools) // 4
+
+
+async def test_where_words_do_not_tell_tools_apart_a_read_that_has_gained_something_does(
+    tmp_path: Path, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "READ_SECONDS", 60.0)
+    endpoint = SimulatedEndpoint(
+        judge=lambda question: (
+            [*(0.1 for _ in question.options[1:]), 9] if question.kind == "choice" else (1, 9)
+        )
+    )
+    store_gain(tmp_path / "bench", "tools", ReadGain(endpoint.model, 100, gained=20, lost=2))
+    async with running_gateway(tmp_path, endpoint, tools_dir=folder, thinking="off") as gateway:
+        await send_and_wait(gateway, ADMIN, "@@say:Hello.@@", "Hello.")  # the model's name is known now
+        await send_and_wait(gateway, ADMIN, "/new", "New conversation")
+        [request] = await send_and_wait(gateway, ADMIN, "Please approve it @@say:Done.@@")
+        [question] = endpoint.typed_questions
+        assert len(question.options) == 20
+        assert question.options[-1] in offered_names(request)
+        await send_and_wait(gateway, ADMIN, "And approve that @@say:Well.@@", "Well.")
+        assert len(endpoint.typed_questions) == 1
 
 
 async def test_one_of_two_hundred_tools_is_found_and_used_and_the_prompts_beginning_stays(

@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -14,12 +15,29 @@ from bot.db.conversations.kept_files import FOLDER_CHAT
 from bot.db.conversations.search import HistoryText
 from bot.db.engine import Database
 from bot.db.people.group_texts import StoredText
-from bot.db.tables import attachments, lanes, messages, turns
+from bot.db.tables import attachments, lanes, messages, model_calls, turns
 from bot.domain import Lane
+from bot.http_server import serve
+from bot.llm.read_gains import ReadGain
+from bot.llm.typed_reads import TypedReader
+from bot.sim.vllm.server import SimulatedEndpoint
+from bot.sim.vllm.typed_reads import TypedQuestion
+from bot.turns import history_search
+from bot.turns.call_ledger import CallLedger
+from bot.turns.endpoints import ModelEndpoint
 from bot.turns.history_search import HistorySearch, select_newest
+from bot.turns.recorded_reads import RecordedReads
 from bot.turns.said_before import build_block
 from tests.support.gateway import GatewayHarness, running_gateway
-from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, make_call, make_reply
+from tests.support.recorded_endpoint import connect_client
+from tests.support.turn_harness import (
+    LANE,
+    SHUTDOWN_SECONDS,
+    ScriptedModel,
+    TurnHarness,
+    make_call,
+    make_reply,
+)
 from tools.base import tool
 from tools.builtin.look_back import look_back
 
@@ -219,3 +237,51 @@ async def test_what_has_left_the_prompt_is_found_through_the_whole_gateway(tmp_p
         first, last = (json.dumps(request.body["messages"]) for request in gateway.endpoint.requests[-2:])
         assert "4711" not in first
         assert "My locker code is 4711." in last
+
+
+async def find_with_reads(database: Database, endpoint: SimulatedEndpoint, gain: ReadGain) -> list[str]:
+    async with serve(endpoint.app) as url, connect_client(url) as client:
+        main = ModelEndpoint("main", "http://here/v1", client, lambda: endpoint.model, TypedReader(client))
+        ledger = CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS)
+        reads = RecordedReads(database, ledger, main, gains={"recall": gain})
+        return [passage.text for passage in await HistorySearch(database, LANE, reads=reads).find("lantern")]
+
+
+async def test_the_best_twenty_are_put_in_order_where_that_has_gained_something(
+    harness: TurnHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentences = (
+        "A lantern hung over grandfather's boat all winter",
+        "Nobody had lit the lantern since the bakery closed",
+        "Seven moths slept inside the green lantern yesterday",
+        "She bought oil, two wicks and a lantern at noon",
+        "Thunder broke his lantern against a stone wall",
+        "Our teacher drew a lantern, three bells and some rope",
+        "Children carried one lantern through muddy fields",
+    )
+    await talk(harness, "Good morning")  # the first message of a day has a stamp
+    for sentence in sentences:
+        await talk(harness, sentence)
+    words_alone = [text for _, text in await find(harness.database, "lantern")]
+    assert len(words_alone) == 5
+    others = {sentence for sentence in sentences if sentence not in words_alone}
+
+    def judge(question: TypedQuestion) -> tuple[float, float]:
+        return (9, 1) if any(f"{question.name}. {other}" in question.state for other in others) else (1, 9)
+
+    endpoint = SimulatedEndpoint(judge=judge)
+    proven = ReadGain(endpoint.model, 100, gained=20, lost=2)
+    monkeypatch.setattr(history_search, "READ_SECONDS", 60.0)
+    found = await find_with_reads(harness.database, endpoint, proven)
+    assert set(found[:2]) == others
+    assert found[2:] == words_alone[:3]
+    rows = await harness.load_rows(model_calls, "purpose", "outcome")
+    assert rows[-1] == ("decision", "ok")
+    asked_count = len(endpoint.typed_questions)
+    assert asked_count >= len(sentences)
+    for unproven in (replace(proven, lost=15), replace(proven, model="another")):
+        assert await find_with_reads(harness.database, endpoint, unproven) == words_alone
+    assert len(endpoint.typed_questions) == asked_count
+    monkeypatch.setattr(history_search, "READ_SECONDS", 0.05)
+    endpoint.hold()
+    assert await find_with_reads(harness.database, endpoint, proven) == words_alone

@@ -15,11 +15,20 @@ from pathlib import Path
 from time import thread_time
 from typing import Any
 
-from bot.agent.text_search import find_passages
+from bot.agent.text_search import MAX_PASSAGES, TextPassage, find_passages
 from bot.bench.harness import machine
 from bot.bench.harness.gateway_process import BenchFailed
 from bot.bench.harness.statistics import median, percentile
+from bot.bench.policies.typed_reads import ReadCase, ReadOutcome
 from bot.errors import QuestionRefused
+from bot.llm.search_questions import (
+    MAX_READ,
+    ask_about_passages,
+    describe_passages,
+    order_passages,
+    read_passage_chances,
+)
+from bot.llm.typed_reads import TypedReading
 from bot.tables import Line, TextTable
 
 MAX_QUESTIONS = 300  # of a file of paragraphs: spread evenly over all of them
@@ -93,11 +102,8 @@ def run_recall(folder: Path, print_line: PrintLine = lambda line: None) -> Recal
 
     Raises QuestionRefused if there is none, BenchFailed, naming the file, for an invalid one.
     """
-    paths = sorted([*folder.glob("conversations*.json.gz"), *folder.glob("paragraphs.*.json.gz")])
-    if not paths:
-        raise QuestionRefused(f"No conversations.json.gz or paragraphs.*.json.gz lie in {folder}.")
     results = list[_CaseResult]()
-    for path in paths:
+    for path in _list_files(folder):
         print_line(f"searching: {path}")
         bm25_indexes: dict[tuple[str, ...], _Bm25] = {}
         for case in _read_cases(path):
@@ -111,6 +117,33 @@ def run_recall(folder: Path, print_line: PrintLine = lambda line: None) -> Recal
         percentile(searches, 0.99) or 0.0,
         _describe_conditions(),
     )
+
+
+def list_read_cases(folder: Path) -> list[ReadCase]:
+    """What is read of the questions that several passages may answer: whether the few best hold evidence."""
+    cases = (case for path in _list_files(folder) for case in _read_cases(path))
+    reads = (_build_read_case(case, _find_passages(case, MAX_READ)) for case in cases)
+    return [read for read in reads if read.questions]
+
+
+def _build_read_case(case: _Case, passages: Sequence[TextPassage]) -> ReadCase:
+    is_evidence = [passage.text_index in case.evidence for passage in passages]
+
+    def judge(reading: TypedReading) -> ReadOutcome:
+        chances = read_passage_chances(reading, len(passages))
+        best = order_passages(chances)[:MAX_PASSAGES]
+        is_right = any(is_evidence[index] for index in best)
+        return ReadOutcome(is_right, list(zip(chances, is_evidence, strict=True)))
+
+    state = describe_passages(case.question, [passage.passage for passage in passages])
+    return ReadCase(ask_about_passages(len(passages)), state, any(is_evidence[:MAX_PASSAGES]), judge)
+
+
+def _list_files(folder: Path) -> list[Path]:
+    paths = sorted([*folder.glob("conversations*.json.gz"), *folder.glob("paragraphs.*.json.gz")])
+    if not paths:
+        raise QuestionRefused(f"No conversations.json.gz or paragraphs.*.json.gz lie in {folder}.")
+    return paths
 
 
 def _read_cases(path: Path) -> list[_Case]:
@@ -147,8 +180,7 @@ def _read_paragraphs(data: Mapping[str, Any]) -> list[_Case]:
 
 def _search_case(case: _Case, bm25: "_Bm25") -> _CaseResult:
     started_at = thread_time()
-    messages, documents = (case.texts, ()) if case.is_conversation else ((), case.texts)
-    passages = find_passages(case.question, messages, MAX_RANK, documents)
+    passages = _find_passages(case, MAX_RANK)
     seconds = thread_time() - started_at
     text_indexes = [passage.text_index for passage in passages]
     return _CaseResult(
@@ -157,6 +189,11 @@ def _search_case(case: _Case, bm25: "_Bm25") -> _CaseResult:
         _find_rank(bm25.rank(case.question), case.evidence),
         seconds,
     )
+
+
+def _find_passages(case: _Case, limit: int) -> list[TextPassage]:
+    messages, documents = (case.texts, ()) if case.is_conversation else ((), case.texts)
+    return find_passages(case.question, messages, limit, documents)
 
 
 def _find_rank(text_indexes: Sequence[int], evidence: frozenset[int]) -> int | None:

@@ -5,7 +5,7 @@ Builds the report; prints nothing.
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import floor
 from pathlib import Path
 from time import thread_time
@@ -16,9 +16,19 @@ from bot.agent.thinking_policy import ThinkingDecision, ThinkingEvidence, decide
 from bot.bench.harness import machine
 from bot.bench.harness.statistics import median, percentile
 from bot.bench.policies import thinking_costs
-from bot.bench.policies.cases import PolicyCase, list_case_files, read_cases
+from bot.bench.policies.cases import (
+    TOOLS_FILE,
+    PolicyCase,
+    find_beside,
+    list_case_files,
+    read_cases,
+    read_tools,
+)
 from bot.bench.policies.thinking_costs import PolicyCost
+from bot.bench.policies.typed_reads import ReadCase, ReadOutcome
 from bot.errors import QuestionRefused
+from bot.llm.heavy_work import HEAVY_WORK, describe_work
+from bot.llm.typed_reads import TypedReading
 from bot.sim.vllm.server import COUNTING_RULE
 
 COSTS_NOTE = (
@@ -120,6 +130,30 @@ async def run_thinking(options: ThinkingOptions, print_line: PrintLine = lambda 
 def _read_folder(folder: Path) -> Iterator[PolicyCase]:
     for path in list_case_files(folder):
         yield from read_cases(folder, path.name)
+
+
+def list_read_cases(folders: Sequence[Path]) -> list[ReadCase]:
+    """What is read of the cases that words leave in doubt: whether their work is heavy."""
+    reads = []
+    for folder in folders:
+        tools = read_tools(find_beside(folder, TOOLS_FILE))
+        for case in _read_folder(folder):
+            decision = decide_case(case)
+            if decision.is_unsure and find_class(case) is not None:
+                definitions = [asdict(tools[name]) for name in case.tool_names]
+                reads.append(_build_read_case(case, decision, describe_work([case.text], definitions)))
+    return reads
+
+
+def _build_read_case(case: PolicyCase, decision: ThinkingDecision, state: str) -> ReadCase:
+    is_heavy = find_class(case) == "heavy"
+
+    def judge(reading: TypedReading) -> ReadOutcome:
+        chance = reading.find_chance(HEAVY_WORK) or 0.0
+        settled = settle_doubt(decision, chance, load_model().threshold)
+        return ReadOutcome(settled.thinking == is_heavy, [(chance, is_heavy)])
+
+    return ReadCase((HEAVY_WORK,), state, decision.thinking == is_heavy, judge)
 
 
 def decide_case(case: PolicyCase) -> ThinkingDecision:

@@ -26,10 +26,14 @@ from bot.bench.policies.cases import (
     read_cases,
     read_tools,
 )
+from bot.bench.policies.typed_reads import ReadCase, ReadOutcome
 from bot.errors import QuestionRefused
+from bot.llm.heavy_work import describe_work
+from bot.llm.search_questions import TOOL_QUESTION, ask_for_tool, list_likely_tools
+from bot.llm.typed_reads import TypedReading
 from bot.tables import Line, TextTable
 from tools.base import Tool, ToolContext
-from tools.registry import discover
+from tools.registry import discover, render_definitions
 
 ALL_SOURCES = "together"
 MIN_REACHED_SHARE = 0.95
@@ -119,34 +123,77 @@ def run_tool_search(
     options: ToolSearchOptions, print_line: PrintLine = lambda line: None
 ) -> ToolSearchReport:
     """Score the cases in the folders. Raises QuestionRefused if there are none."""
-    paths = [path for folder in options.folders for path in list_case_files(folder)]
-    if not paths:
-        raise QuestionRefused(
-            f"No cases (*.jsonl) with tools.json lie in {', '.join(map(str, options.folders))}."
-        )
-    descriptions: dict[str, ToolDescription] = {}
-    for path in paths:
-        descriptions = read_tools(find_beside(path.parent, TOOLS_FILE)) | descriptions
+    paths = _list_files(options)
+    descriptions = _read_descriptions(paths)
     scores = list[ToolSearchScore]()
     all_results = list[_CaseResult]()
     guessed_count = 0
     tool_pool = _ToolPool(options, descriptions)
     for path in paths:
         print_line(f"judging: {path}")
-        cases = [case for case in read_cases(path.parent, path.name) if case.needs_tools]
-        case_tools = read_tools(find_beside(path.parent, TOOLS_FILE))
-        results = []
-        for number, case in enumerate(cases):
-            tool_set = tool_pool.build_tool_set(case.tool_names, case_tools, number % DRAWS)
-            results.append(_judge_case(case, tool_set, options.prompt_budget))
+        cases = list(_list_cases(path, tool_pool))
+        results = [_judge_case(case, tool_set, options.prompt_budget) for case, tool_set in cases]
         scores += _score_sources(f"{path.parent.name}/{path.name}", results)
         all_results += results
-        guessed_count += sum(not case.needed_tools for case in cases)
+        guessed_count += sum(not case.needed_tools for case, _ in cases)
     return ToolSearchReport(
         tuple(scores),
         _summarize_times(tool_pool.index_seconds, all_results),
         _describe_conditions(options, len(descriptions), guessed_count),
     )
+
+
+def list_read_cases(options: ToolSearchOptions) -> list[ReadCase]:
+    """What is read of the cases of which words do not clearly name a tool: which one is needed."""
+    paths = _list_files(options)
+    tool_pool = _ToolPool(options, _read_descriptions(paths))
+    return [
+        _build_read_case(case, tool_set, options.prompt_budget, rivals)
+        for path in paths
+        for case, tool_set in _list_cases(path, tool_pool)
+        if (rivals := tool_set.find_rivals([case.text]))
+    ]
+
+
+def _build_read_case(
+    case: PolicyCase, tool_set: SearchableTools, prompt_budget: int, rivals: Sequence[Tool]
+) -> ReadCase:
+    needed = _list_needed(case)
+
+    def judge(reading: TypedReading) -> ReadOutcome:
+        best = list_likely_tools(reading)[0]
+        is_right = best in needed
+        return ReadOutcome(is_right, [(reading.chances[TOOL_QUESTION][best], is_right)])
+
+    names = pick_tools(tool_set, [case.text], (), prompt_budget)
+    offered = [tool_set.tools[name] for name in names if name in tool_set.tools]
+    state = describe_work([case.text], render_definitions(offered))
+    question = ask_for_tool({tool.name: tool.description for tool in rivals})
+    return ReadCase((question,), state, rivals[0].name in needed, judge)
+
+
+def _list_files(options: ToolSearchOptions) -> list[Path]:
+    paths = [path for folder in options.folders for path in list_case_files(folder)]
+    if not paths:
+        raise QuestionRefused(
+            f"No cases (*.jsonl) with tools.json lie in {', '.join(map(str, options.folders))}."
+        )
+    return paths
+
+
+def _read_descriptions(paths: Sequence[Path]) -> dict[str, ToolDescription]:
+    descriptions: dict[str, ToolDescription] = {}
+    for path in paths:
+        descriptions = read_tools(find_beside(path.parent, TOOLS_FILE)) | descriptions
+    return descriptions
+
+
+def _list_cases(path: Path, tool_pool: "_ToolPool") -> Iterator[tuple[PolicyCase, SearchableTools]]:
+    """The cases of a file that need a tool, each with the tools that are registered for it."""
+    cases = [case for case in read_cases(path.parent, path.name) if case.needs_tools]
+    case_tools = read_tools(find_beside(path.parent, TOOLS_FILE))
+    for number, case in enumerate(cases):
+        yield case, tool_pool.build_tool_set(case.tool_names, case_tools, number % DRAWS)
 
 
 class _ToolPool:
@@ -180,7 +227,7 @@ class _ToolPool:
 
 
 def _judge_case(case: PolicyCase, tool_set: SearchableTools, prompt_budget: int) -> _CaseResult:
-    needed = set(map(_registered_name, case.needed_tools or (_find_nearest_tool(case),)))
+    needed = _list_needed(case)
     words = case.search_words or case.text
     started_at = thread_time()
     found_names = [tool.name for tool in tool_set.search(words)]
@@ -191,6 +238,11 @@ def _judge_case(case: PolicyCase, tool_set: SearchableTools, prompt_budget: int)
     rank = next((number for number, name in enumerate(found_names) if name in needed), None)
     is_offered = not needed.isdisjoint(names)
     return _CaseResult(case.source, is_offered, rank, search_seconds, tokens, result_tokens)
+
+
+def _list_needed(case: PolicyCase) -> set[str]:
+    """The names of the tools of which the case needs one."""
+    return set(map(_registered_name, case.needed_tools or (_find_nearest_tool(case),)))
 
 
 def _find_nearest_tool(case: PolicyCase) -> str:

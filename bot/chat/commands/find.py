@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from bot.agent.text_search import MAX_PASSAGES
 from bot.attachments.excerpts import describe_page
 from bot.chat.actions import ActionContext, ActionResult, build_rows, reply_hint
 from bot.domain import Button, Part
@@ -31,6 +32,7 @@ async def handle_find(context: ActionContext) -> ActionResult:
         for_people=True,
         has_access=context.deps.access.has_access(context.person),
     )
+    found = found[:MAX_PASSAGES]
     if not found:
         return reply_hint(translate(NOTHING_FOUND, words=context.args[:MAX_NAMED_CHARS].replace("`", "'")))
     zone = await context.load_zone()
