@@ -3,8 +3,6 @@
 import signal
 from pathlib import Path
 
-import pytest
-
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import ANN, KillEnvironment
 from tests.kill.gateway import GatewayDied
@@ -12,11 +10,11 @@ from tests.kill.gateway import GatewayDied
 FORGOTTEN = "Done. I kept only the statistics and settings listed above."
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-async def test_around_every_commit(surround: OpenEnvironment, when: str):
+async def test_around_every_commit(surround: OpenEnvironment):
+    """Before each odd commit and after each even one."""
     environment = await surround()
     commit = 1
-    while await is_killed_on_the_way(environment, f"{when} {commit}", commit):
+    while await is_killed_on_the_way(environment, f"{('after', 'before')[commit % 2]} {commit}", commit):
         await environment.gateway.start()
         await assert_forgotten(environment, commit)
         commit += 1

@@ -14,8 +14,8 @@ from tests.kill.crowd import STOP, Chatter, Reaper, Waverer, expected_words
 from tests.kill.environment import KillEnvironment
 
 CHATS = 12
-MESSAGES = 300
-KILLS = 50
+MESSAGES = 150
+KILLS = 30
 
 
 @pytest.mark.parametrize("seed", [1])
