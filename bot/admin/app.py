@@ -38,6 +38,7 @@ from bot.admin.screens import load_screens
 from bot.admin.static_files import StaticFiles
 from bot.admin.table_view import add_exports
 from bot.db.people.page_sessions import ADMIN_PATH, SESSION_HOURS
+from bot.db.usage import counter_readings
 from bot.errors import CanvasgramError, StoreBusy
 from bot.rate_limit import RateLimiter
 
@@ -138,17 +139,19 @@ class _AdminApp:
     async def _show(
         self, screen: Screen, view: View, request: Request, viewer: Viewer, form: Form
     ) -> Response:
-        page_request = self._build_request(request, viewer)
+        page_request = await self._build_request(request, viewer)
         content = add_exports(page_request, await view(page_request))
         return await self._respond(content, viewer, screen, request)
 
     async def _do(self, screen: Screen, act: Act, request: Request, viewer: Viewer, form: Form) -> Response:
-        outcome = await act(self._build_request(request, viewer), form)
+        outcome = await act(await self._build_request(request, viewer), form)
         if isinstance(outcome, ScreenPage):
             return await self._respond(outcome, viewer, screen, request)
         return _redirect(outcome, request)
 
-    def _build_request(self, request: Request, viewer: Viewer) -> PageRequest:
+    async def _build_request(self, request: Request, viewer: Viewer) -> PageRequest:
+        async with self._dependencies.reader.read_briefly() as tx:
+            has_canvases = await counter_readings.writes_canvases(tx)
         return PageRequest(
             path=quote(request.url.path),
             parts=request.path_params,
@@ -159,6 +162,7 @@ class _AdminApp:
             check_session=partial(
                 login.check_session, dependencies=self._dependencies, session=read_cookie(request, "session")
             ),
+            has_canvases=has_canvases,
         )
 
     async def _respond(

@@ -84,7 +84,7 @@ def is_fault(ending: str | None) -> bool:
     return ending not in {None, "ok", "cancelled", *ANSWERED_ENDINGS, *UNANSWERED_ENDINGS}
 
 
-def show_figures(*figures: h.Element) -> h.Element:
+def show_figures(*figures: h.Node) -> h.Element:
     """A row of figures."""
     return h.dl(".figures")[figures]
 

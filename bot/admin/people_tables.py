@@ -1,7 +1,7 @@
 """The tables of people, groups and strangers, with what can be done about each. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.admin.access_acts import (
     GROUPS_PATH,
@@ -85,7 +85,9 @@ def build_people_table(request: PageRequest, roster: Roster) -> DataTable:
         if search in f"{person.name} {person.id}".casefold()
     )
     nothing = "Nobody is called so." if search else "Nobody has been let in."
-    return DataTable("people", "People", _PERSON_COLUMNS, rows, nothing, can_sort=True)
+    return DataTable(
+        "people", "People", _name_columns(request, _PERSON_COLUMNS), rows, nothing, can_sort=True
+    )
 
 
 def _build_person(request: PageRequest, person: ReviewedPerson, roster: Roster) -> tuple[Cell, ...]:
@@ -95,7 +97,7 @@ def _build_person(request: PageRequest, person: ReviewedPerson, roster: Roster) 
     return (
         Cell(cut(person.name), href=href),
         Cell(roster.turns.get(person.id, 0), href=href),
-        _show_canvases(calls, href),
+        _show_used(request, calls, href),
         Cell(0 if calls is None else calls.costing - calls.canvases_known, href=href),
         _show_limit(request, person, roster.rules),
         Cell(kept_bytes, format_size(kept_bytes) if kept_bytes else EMPTY_CELL),
@@ -137,34 +139,43 @@ def name_inviter(person: int | None, names: Mapping[int, str]) -> str:
     return name_person(person, names)
 
 
-def _show_canvases(calls: CallSums | None, href: str) -> Cell:
+def _name_columns(request: PageRequest, columns: Sequence[TableColumn]) -> tuple[TableColumn, ...]:
+    """The columns, in the unit that is shown."""
+    title = request.output_unit.capitalize()
+    return tuple(replace(column, title=title) if column.key == "canvases" else column for column in columns)
+
+
+def _show_used(request: PageRequest, calls: CallSums | None, href: str) -> Cell:
     """What calls took, as the report says it: unknown where no call of them was counted."""
     if calls is None:
         return Cell(0)
-    return Cell(get_known(calls.canvases, calls.canvases_known, calls.costing), href=href)
+    canvases = request.to_output_unit(calls.canvases)
+    return Cell(get_known(canvases, calls.canvases_known, calls.costing), href=href)
 
 
 def _show_limit(request: PageRequest, person: ReviewedPerson, rules: Mapping[int, QuotaRule]) -> Cell:
     """The limit that holds for a person."""
     own = rules.get(person.id)
     if own is not None:
-        return _format_limit(own.canvases)
+        return _format_limit(request, own.canvases)
     is_admin = person.role == "admin" or person.id in request.dependencies.settings.admin_ids
     if is_admin:
-        return _format_limit(None)
+        return _format_limit(request, None)
     everybody = rules.get(EVERYBODY)
     if everybody is not None:
-        return _format_limit(everybody.canvases)
-    return _format_limit(request.dependencies.settings.canvases_a_day)
+        return _format_limit(request, everybody.canvases)
+    return _format_limit(request, request.dependencies.settings.canvases_a_day)
 
 
-def _format_limit(canvases: int | None) -> Cell:
-    return Cell("none" if canvases is None else canvases)
+def _format_limit(request: PageRequest, canvases: int | None) -> Cell:
+    return Cell("none" if canvases is None else request.to_output_unit(canvases))
 
 
 def build_groups_table(request: PageRequest, roster: Roster) -> DataTable:
     rows = tuple(_build_group(request, group, roster) for group in roster.groups)
-    return DataTable("groups", "Groups", _GROUP_COLUMNS, rows, "The bot is in no group.")
+    return DataTable(
+        "groups", "Groups", _name_columns(request, _GROUP_COLUMNS), rows, "The bot is in no group."
+    )
 
 
 def _build_group(request: PageRequest, group: Group, roster: Roster) -> tuple[Cell, ...]:
@@ -178,9 +189,9 @@ def _build_group(request: PageRequest, group: Group, roster: Roster) -> tuple[Ce
         Cell(name_inviter(group.let_in_by, roster.names)),
         Cell("everybody there" if group.speakers == "everyone" else "people who are in"),
         Cell(_SIGHTS[group.hears_all]),
-        Cell(used.canvases, href=href),
+        Cell(request.to_output_unit(used.canvases), href=href),
         Cell(used.unknown_calls, href=href),
-        _format_limit(None if rule is None else rule.canvases),
+        _format_limit(request, None if rule is None else rule.canvases),
         build_act_cell(request, GROUPS_PATH, group.chat, group.title, list_group_acts(group.state)),
     )
 

@@ -78,6 +78,8 @@ def show_table(table: DataTable, request: PageRequest, *, note: h.Node = None) -
     """The table with its heading, sorted as `?sort=` says; `note` says how to read it."""
     if not table.rows:
         return show_section(table.title, show_nothing(table.nothing))
+    if not request.has_canvases:
+        table = _hide_canvases(table)
     rows = _sort_table(table, request).rows
     shown = rows if request.query.get("rows") == ALL_ROWS else rows[:MAX_SHOWN_ROWS]
     heads = [_show_head(column, table, request) for column in table.columns if column.is_shown]
@@ -95,6 +97,14 @@ def show_table(table: DataTable, request: PageRequest, *, note: h.Node = None) -
         )[h.table[h.thead[h.tr[heads]], h.tbody[(_show_row(table.columns, row) for row in shown)]]],
         len(shown) < len(rows) and _show_rest(table, request),
     ]
+
+
+def _hide_canvases(table: DataTable) -> DataTable:
+    columns = (
+        replace(column, is_shown=False) if "canvas" in column.title.lower() else column
+        for column in table.columns
+    )
+    return replace(table, columns=tuple(columns))
 
 
 def _sort_table(table: DataTable, request: PageRequest) -> DataTable:

@@ -22,7 +22,7 @@ _CALL_COLUMNS = (
     TableColumn("purpose", "Purpose", style="brief"),
     TableColumn("thinking", "Thinks", style="brief"),
     NumberColumn("seat_wait", "Seat wait"),
-    NumberColumn("first_canvas", "First canvas"),
+    NumberColumn("first_canvas", "First text"),
     NumberColumn("blocks", "Blocks"),
     NumberColumn("seconds", "With a seat"),
     NumberColumn("prompt", "Chars"),

@@ -196,8 +196,8 @@ def _list_call_bars(call: CallStep, name: str, turn: TurnSteps, end: float) -> I
         yield Bar(0, kind, seat_at, last, title)
         return
     duration = format_duration(first - seat_at)
-    texts = (f"first canvas {duration}", duration)
-    yield Bar(0, "canvas", seat_at, first, f"{name}: first canvas, {duration}", texts=texts)
+    texts = (f"first text {duration}", duration)
+    yield Bar(0, "canvas", seat_at, first, f"{name}: first text, {duration}", texts=texts)
     blocks = "1 block" if call.blocks == 1 else f"{call.blocks} blocks"
     title = f"{name}: {blocks} until {format_duration(last - turn.received_at)}; {cut(outcome)}"
     kind = "fault" if is_fault(call.outcome) else "more"
@@ -261,8 +261,8 @@ def _move(bar: Bar, row: int) -> Bar:
 
 _LEGEND: Mapping[BarKind, str] = {
     "wait": "waits, also for a person",
-    "canvas": "first canvas",
-    "more": "further canvases",
+    "canvas": "first text",
+    "more": "further text",
     "tool": "tool",
     "delivery": "delivery",
     "fault": f"failed or lost {FAULT_MARK}",

@@ -86,6 +86,7 @@ def list_figures(now: UsageReport, before: UsageReport) -> list[UsageFigure]:
             notes.get(column.key, ""),
         )
         for column in SUM_COLUMNS
+        if column.key != "canvases" or now.has_canvases
     ]
     for interval in _INTERVALS:
         figures += _list_duration_figures(interval, now, before)
@@ -146,7 +147,7 @@ def show_percentile(group: ReportGroup, share: str, interval: BreakdownColumn = 
 def show_lead_figures(filters: Filters, figures: Sequence[UsageFigure], slow_time: h.Node) -> h.Element:
     """What went wrong as sentences, and the figures that matter most, each a link to its turns."""
     by_name = {figure.name: figure for figure in figures}
-    lead = [_show_figure(filters, by_name[name]) for name in _LEAD_FIGURES]
+    lead = [_show_figure(filters, by_name[name]) for name in _LEAD_FIGURES if name in by_name]
     share = _find_number(by_name["failed_turns"].now) / (_find_number(by_name["turns"].now) or 1)
     failures = h.p(".error")[
         f"{FAULT_MARK} {_format_percents(share)} of the turns failed. ",

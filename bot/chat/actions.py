@@ -26,6 +26,7 @@ from bot.db.queues.admin_notices import AdminNotices
 from bot.db.tools import audit
 from bot.db.tools.audit import Actor
 from bot.db.transaction import Transaction
+from bot.db.usage import counter_readings
 from bot.domain import Button, InboxItem, Lane, OutgoingFile, Part
 from bot.jobs.user_jobs import UserJobs
 from bot.maintenance.retention import RetentionPolicy
@@ -221,6 +222,10 @@ class ActionContext:
     async def load_zone(self) -> ZoneInfo:
         """The person's time zone, or the gateway's."""
         return await people.load_zone(self.tx, self.person, self.deps.settings.time_zone)
+
+    async def has_canvases(self) -> bool:
+        """Whether the model server writes canvases; of any other, tokens are shown."""
+        return await counter_readings.writes_canvases(self.tx)
 
     async def record_audit(
         self, action: str, subject: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None

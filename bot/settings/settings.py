@@ -232,7 +232,7 @@ class Settings(BaseSettings):
 
     canvases_a_day: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = Field(
         500,
-        description="canvases a member may use per day, estimated; off: unlimited; `/limits` overrides it",
+        description="canvases (256 tokens) a member may use a day; off: unlimited; `/limits` overrides it",
     )
 
     # Data and backups

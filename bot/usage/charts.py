@@ -29,11 +29,11 @@ _TOOL_OUTCOMES: Mapping[str, tuple[str, ColourName]] = {
 
 
 def build_daily_chart(
-    report: UsageReport, last_day: date, title: str, translate: Translator, *, with_canvases: bool
+    report: UsageReport, last_day: date, title: str, translate: Translator, *, with_output: bool
 ) -> ChartJson:
     """The chart of the CHART_DAYS days up to `last_day` of a report by day.
 
-    It shows the answers of each day, and on request the canvases below.
+    It shows the answers of each day, and on request below what was written.
     """
     groups_by_day = {group.key: group for group in report.groups}
     last = (last_day - _EPOCH).days
@@ -41,11 +41,13 @@ def build_daily_chart(
     groups = [groups_by_day.get(day) or ReportGroup(day, group_label("day", day)) for day in days]
     answers = [_known_answers(group) for group in groups]
     panels = [_build_panel(translate("Answers a day"), "turn", answers)]
-    if with_canvases:
+    if with_output:
         heading = translate("Canvases a day, estimated")
+        if not report.has_canvases:
+            heading = translate("Tokens written a day")
         incomplete = [_has_missing_counts(group) for group in groups]
-        canvases = [_known_canvases(group) for group in groups]
-        panels.append(_build_panel(heading, "canvas", canvases, incomplete))
+        known = [_get_known_output(group, report.has_canvases) for group in groups]
+        panels.append(_build_panel(heading, "canvas", known, incomplete))
     return {
         "title": title,
         "is by day": True,
@@ -56,7 +58,7 @@ def build_daily_chart(
 
 
 def build_report_chart(report: UsageReport, title: str) -> ChartJson:
-    """The chart of a report: stacked seconds by interval, canvases, and the cached share of the input.
+    """The chart of a report: stacked seconds by interval, the output, and the cached share of the input.
 
     An unknown value is None and leaves a gap; the "at least" lists mark groups of which a part is unknown.
     """
@@ -64,7 +66,7 @@ def build_report_chart(report: UsageReport, title: str) -> ChartJson:
     title = escape_for_terminal(title)
     if left_out:
         title += f" ({len(groups)} of {len(groups) + left_out} shown)"
-    panels = _build_report_panels(groups, by_tool=report.query.by == "tool")
+    panels = _build_report_panels(report, groups)
     return {
         "title": title,
         "is by day": report.query.by == "day",
@@ -74,18 +76,19 @@ def build_report_chart(report: UsageReport, title: str) -> ChartJson:
     }
 
 
-def _build_report_panels(groups: Sequence[ReportGroup], *, by_tool: bool) -> list[ChartJson]:
-    if by_tool:
+def _build_report_panels(report: UsageReport, groups: Sequence[ReportGroup]) -> list[ChartJson]:
+    if report.query.by == "tool":
         nowhere = [False] * len(groups)
         return [{"heading": "tool calls", "stacks": _build_outcome_stacks(groups), "at least": nowhere}]
     incomplete = [_has_missing_breakdowns(group) for group in groups]
     panels: list[ChartJson] = [
         {"heading": "seconds", "stacks": _build_interval_stacks(groups), "at least": incomplete}
     ]
-    canvases = [_known_canvases(group) for group in groups]
-    if any(value is not None for value in canvases):
+    known = [_get_known_output(group, report.has_canvases) for group in groups]
+    if any(value is not None for value in known):
         incomplete = [_has_missing_counts(group) for group in groups]
-        panels.append(_build_panel("canvases, estimated", "canvas", canvases, incomplete))
+        heading = "canvases, estimated" if report.has_canvases else "tokens written"
+        panels.append(_build_panel(heading, "canvas", known, incomplete))
     cached = [_cached_percentage(group) for group in groups]
     if any(cached):
         panels.append(_build_panel("cached share of the input, %", "turn", cached))
@@ -180,11 +183,14 @@ def _build_outcome_stacks(groups: Sequence[ReportGroup]) -> list[ChartJson]:
     ]
 
 
-def _known_canvases(group: ReportGroup) -> int | None:
+def _get_known_output(group: ReportGroup, has_canvases: bool) -> int | None:
+    """In canvases, or in tokens."""
     calls = group.calls
-    if calls is None and not group.turns:
-        return 0
-    return None if calls is None else get_known(calls.canvases, calls.canvases_known, calls.costing)
+    if calls is None:
+        return None if group.turns else 0
+    if has_canvases:
+        return get_known(calls.canvases, calls.canvases_known, calls.costing)
+    return get_known(calls.output, calls.output_known, calls.calls)
 
 
 def _cached_percentage(group: ReportGroup) -> float | None:

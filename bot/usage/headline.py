@@ -1,6 +1,7 @@
 """The first lines of a report: who used how much, how fast answers came, what failed, what people think."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 
 from bot.db.usage.speeches import SpeechSums
 from bot.db.usage.usage_sums import CallSums
@@ -30,21 +31,24 @@ def build_lines(
 
 def _describe_use(report: UsageReport, calls_by_person: Sequence[CallSums], names: Mapping[int, str]) -> str:
     calls = report.total.calls
-    if calls is None or not calls.canvases:
+    unit = "canvases" if report.has_canvases else "tokens"
+    get_amount = attrgetter("canvases" if report.has_canvases else "output")
+    if calls is None or not get_amount(calls):
         return "Used: nothing that is known."
-    ordered = sorted(calls_by_person, key=lambda sums: -sums.canvases)
+    total = get_amount(calls)
+    ordered = sorted(calls_by_person, key=get_amount, reverse=True)
     shares = [
-        f"{_name_spender(sums, names)} {format_share(sums.canvases, calls.canvases, decimals=0)}"
+        f"{_name_spender(sums, names)} {format_share(get_amount(sums), total, decimals=0)}"
         for sums in ordered[:MAX_NAMED]
     ]
     others = ordered[MAX_NAMED:]
     if others:
-        share = format_share(sum(sums.canvases for sums in others), calls.canvases, decimals=0)
+        share = format_share(sum(map(get_amount, others)), total, decimals=0)
         shares.append(f"{len(others)} others {share}")
     turns = report.total.turn_sums
     answered = turns.answered if turns else 0
     answers = "1 answer" if answered == 1 else f"{answered:,} answers"
-    return f"Used: {answers}, about {calls.canvases:,} canvases: {', '.join(shares)}."
+    return f"Used: {answers}, about {total:,} {unit}: {', '.join(shares)}."
 
 
 def _name_spender(sums: CallSums, names: Mapping[int, str]) -> str:

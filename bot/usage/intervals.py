@@ -51,8 +51,8 @@ INTERVAL_LABELS: Mapping[IntervalKind, str] = {
     "preflight": "a look ahead",
     "seat wait": "wait for a seat",
     "server queue": "wait at the server",
-    "first canvas": "first canvas",
-    "further canvases": "further canvases",
+    "first canvas": "first text",
+    "further canvases": "further text",
     "failed calls": "failed calls",
     "tools": "tools",
     "approval wait": "a person is asked",
@@ -71,7 +71,7 @@ INTERVAL_DESCRIPTIONS: Mapping[IntervalKind, str] = {
     "preflight": "the endpoint is asked about the message, or counts its tokens, before the turn begins",
     "seat wait": "the call waits for a free place at the model",
     "server queue": "the call waits at the server, as it tells itself",
-    "first canvas": "until the first 256 tokens: the prompt, the canvas, a queue the server does not tell",
+    "first canvas": "until the first text: the prompt is read, a queue that the server does not tell",
     "further canvases": "the rest of the reply, from its first text to its end",
     "failed calls": "model calls that came to nothing",
     "tools": "tools run, or sound is put into words",
@@ -81,6 +81,11 @@ INTERVAL_DESCRIPTIONS: Mapping[IntervalKind, str] = {
     "down": "no process runs that has the chat, also before the message is received",
     "own": "the gateway's own work: prompts, decisions, storing",
 }
+
+
+def name_interval(kind: IntervalKind) -> str:
+    """What reports call it."""
+    return INTERVAL_LABELS[kind] if "canvas" in kind else kind
 
 
 @dataclass(frozen=True, slots=True)

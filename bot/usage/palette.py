@@ -37,8 +37,8 @@ MARKED_KINDS: frozenset[ColourName] = frozenset({"wait", "fault"})
 
 TIME_KIND_NAMES: Mapping[TimeKind, str] = {
     "wait": "waits",
-    "canvas": "first canvas",
-    "more": "further canvases",
+    "canvas": "first text",
+    "more": "further text",
     "tool": "tools",
     "delivery": "delivery",
     "own": "own work",

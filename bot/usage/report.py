@@ -162,7 +162,7 @@ class UsageReport:
     """The answer to a query: the total of everything in scope, and the groups (none without a grouping).
 
     `percentile_method` None: there is too much for percentiles. Only "exact" ones are known by group, too,
-    and those of days in UTC.
+    and those of days in UTC. `has_canvases` False: the model server writes none, so that none are shown.
     """
 
     query: ReportQuery
@@ -170,6 +170,7 @@ class UsageReport:
     groups: tuple[ReportGroup, ...]
     server: ServerSums | None
     percentile_method: PercentileMethod | None
+    has_canvases: bool = True
 
     @property
     def shown_groups(self) -> tuple[ReportGroup, ...]:
@@ -196,6 +197,7 @@ class ReportSums:
     durations: Durations = field(default_factory=dict)
     total_durations: Durations = field(default_factory=dict)
     percentile_method: PercentileMethod | None = "exact"
+    has_canvases: bool = True
     approvals: Sequence[ApprovalSums] = ()
     thinking: Sequence[ThinkingSums] = ()
     verdicts: Sequence[VerdictSums] = ()
@@ -209,7 +211,8 @@ def build_report(query: ReportQuery, sums: ReportSums) -> UsageReport:
         groups = sorted(_build_groups(query.by, sums), key=_time_sort_key)
     elif query.by is not None:
         groups = sorted(_build_groups(query.by, sums), key=_canvas_sort_key)
-    return UsageReport(query, _build_total(sums), tuple(groups), sums.server, sums.percentile_method)
+    total = _build_total(sums)
+    return UsageReport(query, total, tuple(groups), sums.server, sums.percentile_method, sums.has_canvases)
 
 
 def group_label(by: Grouping | None, key: GroupKey) -> str:

@@ -91,9 +91,10 @@ def _render_lines(
     if calls is None:
         yield translate("Model calls: none")
         return
-    previous_canvases = _format_canvases(translate, previous_report.total.calls)
-    canvases = period.compare(translate, _format_canvases(translate, calls), previous_canvases)
-    yield translate("Canvases, estimated: {canvases}", canvases=canvases)
+    if report.has_canvases:
+        previous_canvases = _format_canvases(translate, previous_report.total.calls)
+        canvases = period.compare(translate, _format_canvases(translate, calls), previous_canvases)
+        yield translate("Canvases, estimated: {canvases}", canvases=canvases)
     yield translate(
         "Tokens in: {tokens}, cached {cached}",
         tokens=translate(format_at_least(calls.input, calls.input_known, calls.calls, write=write)),

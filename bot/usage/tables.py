@@ -5,6 +5,7 @@ length it was measured at.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from bot.db.usage.usage_sums import CallSums, Scope, TurnSums
 from bot.db.usage.verdict_sums import VerdictSums
@@ -19,7 +20,7 @@ from bot.usage.figures import (
     format_steps,
 )
 from bot.usage.histogram import MAX_RELATIVE_ERROR
-from bot.usage.intervals import INTERVAL_ORDER, column_name
+from bot.usage.intervals import INTERVAL_ORDER, column_name, name_interval
 from bot.usage.refusals import describe_refusals
 from bot.usage.report import (
     INTERVAL_COLUMNS,
@@ -30,10 +31,11 @@ from bot.usage.report import (
     format_local,
 )
 
-INTERVAL_NAMES = {"whole": "whole"} | {column_name(kind): kind for kind in INTERVAL_ORDER}
+INTERVAL_NAMES = {"whole": "whole"} | {column_name(kind): name_interval(kind) for kind in INTERVAL_ORDER}
+_TIMED_CALLS = "over calls"  # seconds a canvas are
 _TOKEN_COLUMNS = (
     *("turns", "calls", "input", "cached", "output", "reasoning", "canvases est."),
-    *("s a canvas", "over calls"),
+    *("s a canvas", _TIMED_CALLS),
 )
 _OUTCOME_COLUMNS = (
     *("thinking turns", "their canvases", "their seconds"),
@@ -52,13 +54,20 @@ _APPROVAL_ANSWERS: tuple[tuple[str | None, ...], ...] = (
 )
 
 
+def leave_out_canvases(section: TextTable) -> TextTable:
+    """The table without its columns about canvases, beside which one says the tokens."""
+    kept = [n for n, name in enumerate(section.columns) if "canvas" not in name and name != _TIMED_CALLS]
+    rows = tuple(tuple(row[n] for n in kept) for row in section.rows)
+    return replace(section, columns=tuple(section.columns[n] for n in kept), rows=rows)
+
+
 def build_sections(report: UsageReport) -> Iterator[TextTable]:
     """The tables of a report that is not empty."""
     label_column = report.query.by or ""
     groups = report.shown_groups
     if report.query.by != "tool":
         token_rows = tuple(_token_row(group) for group in groups)
-        yield TextTable("Tokens and canvases", (label_column, *_TOKEN_COLUMNS), token_rows)
+        yield TextTable("Tokens", (label_column, *_TOKEN_COLUMNS), token_rows)
         outcome_rows = tuple(_outcome_row(group) for group in groups)
         yield TextTable("Retries, cut and failed calls", (label_column, *_OUTCOME_COLUMNS), outcome_rows)
     yield from _build_seconds_sections(report, label_column)
@@ -73,6 +82,7 @@ def build_sections(report: UsageReport) -> Iterator[TextTable]:
 def build_notes(report: UsageReport) -> Iterator[str]:
     """What readers must know about the figures."""
     yield _describe_scope(report.query.scope)
+    yield "Canvases are estimates: output tokens / 256, rounded up call by call."
     total = report.total
     if total.calls:
         yield "Seconds a canvas are over the calls that ended by themselves and whose output is known."
@@ -262,8 +272,7 @@ def _describe_scope(scope: Scope) -> str:
         "thinking": {True: "on", False: "off", None: None}[scope.thinking],
     }
     filter_text = "".join(f", {name} {value}" for name, value in filters.items() if value is not None)
-    estimates = "Canvases are estimates: output tokens / 256, rounded up call by call."
-    return f"From {since} to {until} ({scope.zone}){filter_text}. {estimates}"
+    return f"From {since} to {until} ({scope.zone}){filter_text}."
 
 
 def _describe_unknown_counts(calls: CallSums) -> Iterator[str]:
@@ -302,9 +311,9 @@ def _describe_server(report: UsageReport) -> Iterator[str]:
     server = report.server
     if server is None or not server.readings:
         return
-    if server.canvases is None or server.steps_per_canvas is None:
+    if report.has_canvases and (server.canvases is None or server.steps_per_canvas is None):
         yield "The server's own step counters are unknown."
-    else:
+    elif server.canvases is not None:
         counted = (
             f"{server.canvases:,.0f} canvases, {format_steps(server.steps_per_canvas)} denoising steps each"
         )

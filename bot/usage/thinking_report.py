@@ -18,7 +18,7 @@ from bot.usage.figures import (
 from bot.usage.report import UsageReport, group_label
 
 _COST_COLUMNS = (
-    *("turns", "share", "canvases est.", "share", "a turn", "thought tokens"),
+    *("turns", "share", "canvases est.", "share of canvases", "canvases a turn", "thought tokens"),
     *("seconds", "a turn", "reads", "their seconds"),
 )
 _ENDING_COLUMNS = ("turns", "answered", "cut short", "stopped", "failed", "not begun", "open", "retried")
@@ -72,7 +72,7 @@ def build_notes(report: UsageReport) -> Iterator[str]:
             "A turn counts as it began. What switched it later is a reason why calls were asked again: "
             "failing and silent switched thinking on, brake switched it off."
         )
-        yield "Reads asked the endpoint in one step whether to think. They cost no canvas."
+        yield "Reads asked the endpoint in one step whether to think."
 
 
 def build_fields(sums: ThinkingSums) -> dict[str, int | float | None]:

@@ -13,7 +13,7 @@ from bot.db.usage.speeches import Speech
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps, TurnTakeover
 from bot.tables import Line, TextTable
 from bot.usage.figures import UNKNOWN, format_canvases, format_count, format_seconds
-from bot.usage.intervals import list_intervals
+from bot.usage.intervals import list_intervals, name_interval
 from bot.usage.plain_text import escape_for_terminal
 from bot.usage.refusals import describe_tool_outcome
 from bot.usage.report import format_person, format_utc
@@ -36,8 +36,8 @@ _SERVER_TIME_FIELDS = ("queue_time_ms", "time_to_first_token_ms", "generation_ti
 TurnEvent = tuple[float, int, str]  # epoch seconds, the order of simultaneous events, what happened
 
 
-def render_lines(turn: TurnSteps, names: Mapping[int, str]) -> Iterator[Line]:
-    """The turn for a terminal."""
+def render_lines(turn: TurnSteps, names: Mapping[int, str], *, has_canvases: bool = True) -> Iterator[Line]:
+    """The turn for a terminal; `has_canvases` False: none are named."""
     ending = turn.ending or turn.state
     person = f"user {turn.user}"
     if turn.user in names:
@@ -50,7 +50,7 @@ def render_lines(turn: TurnSteps, names: Mapping[int, str]) -> Iterator[Line]:
         yield f"Endpoint: the {endpoint}, for: {turn.endpoint_why}"
     yield ""
     yield f"{format_utc(turn.received_at)} UTC, and seconds since:"
-    events = sorted(_turn_events(turn), key=lambda event: event[:2])
+    events = sorted(_turn_events(turn, has_canvases), key=lambda event: event[:2])
     yield _build_table([(time - turn.received_at, text) for time, _, text in events])
     yield ""
     yield from _breakdown_lines(turn)
@@ -65,7 +65,7 @@ def render_json(turn: TurnSteps) -> str:
     return json.dumps(asdict(turn), indent=1)
 
 
-def _turn_events(turn: TurnSteps) -> Iterator[TurnEvent]:
+def _turn_events(turn: TurnSteps, has_canvases: bool) -> Iterator[TurnEvent]:
     yield turn.received_at, 0, "received from Telegram"
     if turn.taken_at is not None:
         waited = format_seconds(turn.taken_at - turn.received_at)
@@ -74,7 +74,7 @@ def _turn_events(turn: TurnSteps) -> Iterator[TurnEvent]:
     for takeover in turn.takeovers:
         yield takeover.taken_at, 2, describe_takeover(takeover)
     for number, call in enumerate(turn.calls, start=1):
-        yield from ((time, 3, f"call {number}: {text}") for time, text in _call_events(call))
+        yield from ((time, 3, f"call {number}: {text}") for time, text in _call_events(call, has_canvases))
     for tool in turn.tools:
         yield from ((time, 4, f"tool {tool.name}{text}") for time, text in _tool_events(tool))
     if turn.ended_at is not None:
@@ -111,7 +111,7 @@ def _part_events(part: PartStep) -> Iterator[tuple[float, str]]:
         yield part.made_at, f"is stored; its delivery: {part.state}"
 
 
-def _call_events(call: CallStep) -> Iterator[tuple[float, str]]:
+def _call_events(call: CallStep, has_canvases: bool) -> Iterator[tuple[float, str]]:
     yield call.created_at, _describe_request(call)
     if prompt := describe_prompt(call):
         yield call.created_at, f"its prompt is made of {prompt}"
@@ -127,7 +127,7 @@ def _call_events(call: CallStep) -> Iterator[tuple[float, str]]:
     if call.ended_at is None:
         yield call.created_at, "has not ended"
         return
-    yield call.ended_at, _describe_end(call)
+    yield call.ended_at, _describe_end(call, has_canvases)
     if call.server_ms:
         yield call.ended_at, f"the server's own times: {format_server_times(call.server_ms)}"
 
@@ -155,12 +155,12 @@ def describe_prompt(call: CallStep) -> str:
     return text
 
 
-def _describe_end(call: CallStep) -> str:
+def _describe_end(call: CallStep, has_canvases: bool) -> str:
     outcome = call.outcome or UNKNOWN
     if call.error:
         outcome += f" ({call.error})"
     reason = call.finish_reason or UNKNOWN
-    return f"{outcome}, finish reason {reason}; {_format_tokens(call)}"
+    return f"{outcome}, finish reason {reason}; {_format_tokens(call, has_canvases)}"
 
 
 def format_server_times(server_ms: str) -> str:
@@ -175,7 +175,7 @@ def format_server_times(server_ms: str) -> str:
     )
 
 
-def _format_tokens(call: CallStep) -> str:
+def _format_tokens(call: CallStep, has_canvases: bool) -> str:
     if call.prompt_tokens is None and call.completion_tokens is None:
         return f"tokens unknown: {call.usage_missing or 'the server did not tell'}"
     inputs = f"{format_count(call.prompt_tokens)} in, {format_count(call.cached_tokens)} cached"
@@ -184,8 +184,10 @@ def _format_tokens(call: CallStep) -> str:
     if not costs_canvases(call.purpose):
         return f"{inputs}, {output} out"
     reasoning = format_count(call.reasoning_tokens, is_complete=is_complete)
-    canvases = format_canvases(call.canvases, "" if is_complete else "≥ ")
-    return f"{inputs}, {output} out, {reasoning} of them thought, {canvases}"
+    text = f"{inputs}, {output} out, {reasoning} of them thought"
+    if not has_canvases:
+        return text
+    return f"{text}, {format_canvases(call.canvases, '' if is_complete else '≥ ')}"
 
 
 def _tool_events(tool: ToolStep) -> Iterator[tuple[float, str]]:
@@ -222,6 +224,5 @@ def _breakdown_lines(turn: TurnSteps) -> Iterator[Line]:
         yield "Where the seconds went: unknown, for the turn has no account (yet)."
         return
     yield "Where the seconds went:"
-    yield _build_table(
-        (seconds, name) for name, seconds in (("whole", turn.account["whole"]), *list_intervals(turn.account))
-    )
+    intervals = ((seconds, name_interval(kind)) for kind, seconds in list_intervals(turn.account))
+    yield _build_table([(turn.account["whole"], "whole"), *intervals])

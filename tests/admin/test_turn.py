@@ -194,7 +194,7 @@ async def test_odd_turns_have_a_page(database: Database, database_url: str):
         (timeline,) = read_shapes(await page.get_text(f"/admin/turn/{lost}"))
         assert "call 1: 0 blocks until 3.0 s; its end is unknown" in timeline
         assert "clock: no result, end unknown" in timeline
-        assert "call 2: first canvas, 1.0 s" in timeline
+        assert "call 2: first text, 1.0 s" in timeline
         text = await page.get_text(f"/admin/turn/{empty}")
         assert "No model was called." in text
         assert len(read_shapes(text)) == 1

@@ -40,7 +40,7 @@ async def test_a_message_is_answered_and_its_seconds_are_shown(visit: Visit):
         await expect(answers(page)).to_contain_text("I am a simulated model")
         account = page.locator(".account")
         await expect(account).to_contain_text("in all")
-        await expect(account).to_contain_text("first canvas")
+        await expect(account).to_contain_text("first text")
         await expect(account).to_contain_text("~1 canvas (estimated)")
         assert await account.locator(".bar-of i").count() >= 4
 
@@ -74,7 +74,7 @@ async def test_an_answer_grows_block_by_block_below_a_sign_of_life(visit: Visit)
             lengths.append(len(await text.inner_text()))
         assert len(set(lengths)) >= 3
         assert lengths == sorted(lengths)
-        await expect(page.locator(".account")).to_contain_text("further canvases")
+        await expect(page.locator(".account")).to_contain_text("further text")
 
 
 async def test_a_long_answer_comes_whole_in_several_parts(visit: Visit):
@@ -94,7 +94,7 @@ async def test_stop_ends_an_answer_and_keeps_what_was_shown(visit: Visit):
         await page.locator(".keys").get_by_text("Stop").click()
         await expect(page.locator(".keys").get_by_text("Stop")).to_have_count(0)
         await expect(answers(page).first).to_contain_text("Paragraph 0")
-        await expect(page.locator(".account")).to_contain_text("further canvases")
+        await expect(page.locator(".account")).to_contain_text("further text")
         await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 0)
 
 

@@ -58,7 +58,7 @@ def test_of_a_turn_that_was_just_taken_there_is_nothing_to_show():
 
 def test_canvases_of_which_no_text_came_are_not_counted():
     names = [name for name, _, _ in list_steps(build_progress(report(SPANS), None, [], now=110.0))]
-    assert names == ["stored", "the gateway", "canvas 1", "further canvases", "tools"]
+    assert names == ["stored", "the gateway", "canvas 1", "further text", "tools"]
 
 
 def test_while_it_is_down_that_grows_and_ends_where_the_next_process_begins():

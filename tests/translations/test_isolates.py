@@ -9,7 +9,7 @@ from tests.translations import catalogues
 
 REQUEST = "{name} ({number}) asks to be let in, with the code {code}."
 CANVASES = ("{name}: {count} canvas a day", "{name}: {count} canvases a day")
-ASCII_VALUES = {"secret", "chat", "command", "minutes"}  # numbers and commands
+ASCII_VALUES = {"secret", "chat", "command", "limit", "minutes"}  # numbers and commands
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

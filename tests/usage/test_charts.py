@@ -56,7 +56,7 @@ DAYS = make_report(
 
 def test_a_persons_chart_has_thirty_days_also_on_the_first():
     report = make_report("day", turns=[turn_sums(TODAY, turns=5, answered=3)])
-    chart = build_daily_chart(report, DATE, "You", ENGLISH, with_canvases=False)
+    chart = build_daily_chart(report, DATE, "You", ENGLISH, with_output=False)
     assert (len(chart["labels"]), chart["labels"][-1], chart["notes"]) == (CHART_DAYS, "2024-11-23", [])
     (panel,) = chart["panels"]
     assert (panel["heading"], list_values(panel)) == ("Answers a day", [0] * 29 + [3])
@@ -70,7 +70,7 @@ def test_admins_see_canvases_too_and_what_is_not_known_of_them():
         call_sums(TODAY - 30),  # a day too old
     ]
     report = make_report("day", calls=calls, turns=[turn_sums(TODAY - 1, turns=2), turn_sums(TODAY, turns=3)])
-    chart = build_daily_chart(report, DATE, "You", ENGLISH, with_canvases=True)
+    chart = build_daily_chart(report, DATE, "You", ENGLISH, with_output=True)
     answers, canvases = chart["panels"]
     assert list_values(answers) == [0] * 28 + [2, 3]
     assert list_values(canvases) == [0] * 28 + [None, 7]
@@ -83,7 +83,7 @@ def test_admins_see_canvases_too_and_what_is_not_known_of_them():
 def test_the_font_has_every_character_of_a_persons_chart(language: str):
     calls = [call_sums(TODAY - 1, **UNKNOWN_SUMS), call_sums(TODAY, canvases_known=1)]
     report = make_report("day", calls=calls)
-    chart = build_daily_chart(report, DATE, "", load_translator(language), with_canvases=True)
+    chart = build_daily_chart(report, DATE, "", load_translator(language), with_output=True)
     texts = [*(panel["heading"] for panel in chart["panels"]), *chart["notes"]]
     font = ImageFont.truetype(FONT_FILE, 36)
     missing = font.getmask("\U0010ffff").getbbox(), bytes(font.getmask("\U0010ffff"))
@@ -93,7 +93,7 @@ def test_the_font_has_every_character_of_a_persons_chart(language: str):
 
 def test_the_columns_of_a_persons_chart_stand_where_their_days_are():
     report = make_report("day", turns=[turn_sums(TODAY, turns=3), turn_sums(TODAY - 29, turns=1)])
-    chart = build_daily_chart(report, DATE, "You", ENGLISH, with_canvases=False)
+    chart = build_daily_chart(report, DATE, "You", ENGLISH, with_output=False)
     image = open_png(draw_png(chart)).convert("RGB")
     assert image.width == WIDTH
     assert image.height >= image.width  # portrait, or square
@@ -131,7 +131,7 @@ def test_a_chart_has_everything_that_the_picture_shows():
     assert (chart["title"], chart["labels"]) == ("You", ["2024-10-04", "2024-10-05"])
     seconds, canvases, cached = chart["panels"]
     assert seconds["heading"] == "seconds"
-    assert [stack["name"] for stack in seconds["stacks"]][:2] == ["waits", "first canvas"]
+    assert [stack["name"] for stack in seconds["stacks"]][:2] == ["waits", "first text"]
     assert seconds["stacks"][-1]["values"] == [1.5, None]  # intake and own
     assert (list_values(canvases), list_values(cached)) == ([4, 4], [25, 25])
 
@@ -145,7 +145,7 @@ def test_what_is_unknown_is_none_and_never_zero():
     chart = build_report_chart(make_report("day", turns=[turn_sums(20_000)]), "x")
     assert [panel["heading"] for panel in chart["panels"]] == ["seconds"]
     counted = make_report("day", turns=[TurnCounts(TODAY, 2, 0, 2)])
-    (answers,) = build_daily_chart(counted, DATE, "You", ENGLISH, with_canvases=False)["panels"]
+    (answers,) = build_daily_chart(counted, DATE, "You", ENGLISH, with_output=False)["panels"]
     assert list_values(answers) == [0] * 29 + [None]
     some = [call_sums(20_000, **UNKNOWN_SUMS), call_sums(20_001)]
     _, canvases, cached = build_report_chart(make_report("day", calls=some), "x")["panels"]

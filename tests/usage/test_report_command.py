@@ -48,7 +48,7 @@ async def render(url: str, **options: Any) -> str:
 
 async def test_a_table_of_everything(filled: str):
     text = await render(filled)
-    assert "Tokens and canvases" in text
+    assert "Tokens" in text
     assert "Unknown, for the server did not tell: cached of 1 of 3 calls; sums leave them out." in text
     assert "Percentiles are exact" in text
     assert await render(filled, form="md") != text

@@ -21,7 +21,7 @@ def make_report(by: Grouping | None = None, scope: Scope | None = None, **sums: 
 
 
 def test_tokens_and_canvases():
-    section = make_sections(calls=[call_sums()], turns=[turn_sums()])["Tokens and canvases"]
+    section = make_sections(calls=[call_sums()], turns=[turn_sums()])["Tokens"]
     assert section.columns[1:] == (
         *("turns", "calls", "input", "cached", "output", "reasoning", "canvases est."),
         *("s a canvas", "over calls"),
@@ -30,7 +30,7 @@ def test_tokens_and_canvases():
 
 
 def test_what_no_call_reported_is_unknown():
-    section = make_sections(calls=[call_sums(**UNKNOWN_SUMS)])["Tokens and canvases"]
+    section = make_sections(calls=[call_sums(**UNKNOWN_SUMS)])["Tokens"]
     unknown = "unknown"
     assert section.rows == (("all", "–", "2", *[unknown] * 6, "0"),)
 
@@ -48,21 +48,21 @@ def test_what_some_calls_did_not_tell_is_at_least():
     )
     record = build_record(make_report(calls=[gaps]).total, "group")
     assert (record["seconds_per_canvas"], record["seconds_per_canvas_calls"]) == (1.2, 1)
-    (row,) = make_sections(calls=[gaps])["Tokens and canvases"].rows
+    (row,) = make_sections(calls=[gaps])["Tokens"].rows
     assert row == ("all", "–", "2", "≥ 2,000", "unknown", "≥ 600", "unknown", "≥ 4", "1.20", "1")
-    (row,) = make_sections(calls=[call_sums(partial=1)])["Tokens and canvases"].rows
+    (row,) = make_sections(calls=[call_sums(partial=1)])["Tokens"].rows
     assert (row[3], row[5], row[7]) == ("2,000", "≥ 600", "≥ 4")
 
 
 def test_calls_that_cost_no_canvas_have_no_seconds_a_canvas():
     (row,) = make_sections(
         calls=[call_sums(canvases=0, canvases_known=0, costing=0, timed=0, timed_canvases=0)]
-    )["Tokens and canvases"].rows
+    )["Tokens"].rows
     assert row[-3:] == ("0", "–", "0")
 
 
 def test_a_group_without_calls_or_turns_says_so():
-    rows = make_sections("user", calls=[call_sums(5)], turns=[turn_sums(6)])["Tokens and canvases"].rows
+    rows = make_sections("user", calls=[call_sums(5)], turns=[turn_sums(6)])["Tokens"].rows
     assert rows[0][:3] == ("5", "–", "2")
     assert rows[1] == ("6", "2", "0", *["–"] * 7)
 
@@ -149,7 +149,7 @@ def test_tools_with_how_they_ended():
         ("clock", "6", "4", how, "10.000", "0.500", "9.000", "9.000"),
         ("b", "1", "0", "not ended 1", "≥ 0.000", "–", "–", "–"),
     )
-    assert "Tokens and canvases" not in sections
+    assert "Tokens" not in sections
     assert make_sections(tools=tools)["Tools"].rows == (("all", "7", "4", f"not ended 1, {how}", "≥ 10.000"),)
     assert "Tools" not in make_sections(calls=[call_sums()])
 
@@ -200,9 +200,7 @@ def test_notes_say_what_is_asked_and_what_is_not_known():
             )
         )
     )
-    assert notes[0].startswith(
-        "From 2024-10-04 00:00:00 to 2024-10-05 00:00:00 (UTC), user 5, model m. Canvases are"
-    )
+    assert notes[0].startswith("From 2024-10-04 00:00:00 to 2024-10-05 00:00:00 (UTC), user 5, model m.")
     assert "Unknown, for the server did not tell: cached of 1 of 2 calls; sums leave them out." in notes
     assert "Of 1 call only a count from before the end is known; the sums are at least that." in notes
     assert "1 of 2 turns have no account: their seconds are unknown, in no sum." in notes

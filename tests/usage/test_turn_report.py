@@ -51,7 +51,7 @@ def test_a_turn_is_shown_in_the_order_of_events():
         "",
         "Where the seconds went:",
         "     9.000  whole",
-        "     2.000  first canvas",
+        "     2.000  first text",
     ]
 
 

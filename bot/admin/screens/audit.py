@@ -204,7 +204,8 @@ def _show_figures(
             note="tokens of the server; below zero: fewer",
             href=keep_period(request, READINGS_PATH, only="gaps"),
         ),
-        show_figure(
+        request.has_canvases
+        and show_figure(
             "Steps a canvas",
             format_steps(server.steps_per_canvas),
             note="the server's average, whoever asked",

@@ -59,7 +59,7 @@ async def show_screen(request: PageRequest) -> ScreenPage:
     body = (
         _show_form(request, until, length),
         h.p["From ", show_time(since, request.zone), " until ", show_time(until, request.zone), "."],
-        _show_figures(calls, server, since=since, until=until),
+        _show_figures(request, calls, server, since=since, until=until),
         _show_chart(request, calls, since=since, until=until),
         len(calls) == MAX_CALLS and h.p(".error")[f"Only the first {MAX_CALLS:,} calls are drawn."],
         show_table(table, request),
@@ -127,7 +127,9 @@ def _format_moment(moment: float, zone: ZoneInfo) -> str:
     return datetime.fromtimestamp(moment, zone).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def _show_figures(calls: list[TimedCall], server: ServerSums, *, since: float, until: float) -> h.Element:
+def _show_figures(
+    request: PageRequest, calls: list[TimedCall], server: ServerSums, *, since: float, until: float
+) -> h.Element:
     spans = assign_lanes(calls, since=since, until=until)
     busy = sum(span.end - span.begin for span in spans)
     most_waiting = max(count for _, count in count_waiting(calls, since=since, until=until))
@@ -137,7 +139,8 @@ def _show_figures(calls: list[TimedCall], server: ServerSums, *, since: float, u
         show_figure("Seats in use at once, at most", str(lanes)),
         show_figure("Seats in use on average", f"{busy / (until - since):.2f}"),
         show_figure("Calls waiting at once, at most", str(most_waiting)),
-        show_figure(
+        request.has_canvases
+        and show_figure(
             "Denoising steps a canvas",
             format_steps(server.steps_per_canvas),
             note="the server's average, all clients",

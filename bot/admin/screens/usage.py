@@ -69,8 +69,8 @@ _CHART_INTERVALS: Sequence[BreakdownColumn] = (
 _CAUSES: Mapping[BreakdownColumn, str] = {
     "lane_wait": "of it waiting for the chat",
     "seat_wait": "of it waiting for a seat",
-    "first_canvas": "of it for the first canvas",
-    "further_canvases": "of it for further canvases",
+    "first_canvas": "of it until the first text",
+    "further_canvases": "of it for the rest of the text",
     "tools": "of it for tools",
 }
 _SLOW_FACTOR = 3  # times as long as at half of the times: a time to name
@@ -147,29 +147,30 @@ def _show_compared(filters: Filters, zone: str, report: UsageReport) -> h.Elemen
     return h.p(".nothing")[
         f"From {format_local(period.since, zone)} to {format_local(period.until, zone)}, compared with "
         f"{format_local(before.since, zone)} to {format_local(before.until, zone)}. ≥ means "
-        "at least: the server did not say how much some calls used. Canvases are estimates, as in ",
-        h.code["canvasgram report"],
-        ".",
+        "at least: the server did not say how much some calls used. ",
+        report.has_canvases and ["Canvases are estimates, as in ", h.code["canvasgram report"], "."],
         _PERCENTILE_NOTES.get(report.percentile_method),
     ]
 
 
 def _show_charts(report: UsageReport, filters: Filters, zone: ZoneInfo, now: float) -> h.Node:
-    """Turns and canvases on one axis of time; the table below says the same."""
+    """Turns and what was written on one axis of time; the table below says the same."""
     groups = fill_times(report, filters.period, zone)
     unit = "hour" if report.query.by == "hour" else "day"
     if not groups:
         nothing = show_nothing("Nothing was used in this time. Each turn is counted at once.")
-        return show_section(f"Turns and canvases by {unit}", nothing)
+        return show_section(f"Turns by {unit}", nothing)
     labels = [_label_time(group.label) for group in groups]
     if filters.period.until == now:
         labels[-1] = "so far"
     pairs = list(zip(labels, groups, strict=True))
     turns = [_build_turn_column(*pair) for pair in pairs]
     seconds = [_build_seconds_column(*pair) for pair in pairs]
-    canvases = [_build_canvas_column(*pair) for pair in pairs]
+    name = "canvases" if report.has_canvases else "output_tokens"
+    output = "Canvases" if report.has_canvases else "Tokens written"
+    amounts = [_build_output_column(*pair, name) for pair in pairs]
     failed = h.span(".legend")[show_swatch("fault"), f"failed {FAULT_MARK}"]
-    note = h.span(".legend")["estimated; ≥ at least, ? unknown"]
+    note = h.span(".legend")[report.has_canvases and "estimated; ", "≥ at least, ? unknown"]
     slow = "Too many turns for a chart of their seconds: choose fewer days."
     has_seconds = any(column.pieces for column in seconds)
     return (
@@ -181,7 +182,7 @@ def _show_charts(report: UsageReport, filters: Filters, zone: ZoneInfo, now: flo
             ],
             draw_columns(f"Seconds a turn by {unit}", seconds, " s") if has_seconds else show_nothing(slow),
         ],
-        h.section[h.h2[f"Canvases by {unit} ", note], draw_columns(f"Canvases by {unit}", canvases)],
+        h.section[h.h2[f"{output} by {unit} ", note], draw_columns(f"{output} by {unit}", amounts)],
     )
 
 
@@ -240,13 +241,13 @@ def _build_turn_column(label: str, group: ReportGroup) -> Column:
     return Column(label, title, pieces, FAULT_MARK if failed else "")
 
 
-def _build_canvas_column(label: str, group: ReportGroup) -> Column:
-    canvases = list_sums(group)["canvases"]
-    title = f"{group.label}: canvases: {format_cell(canvases)}"
-    if canvases.value is None:
+def _build_output_column(label: str, group: ReportGroup, name: str) -> Column:
+    amount = list_sums(group)[name]
+    title = f"{group.label}: {name.replace('_', ' ')}: {format_cell(amount)}"
+    if amount.value is None:
         return Column(label, title, (), "?")
-    mark = "≥" if str(canvases.text).startswith("≥") else ""
-    return Column(label, title, (("canvas", float(canvases.value)),), mark)
+    mark = "≥" if str(amount.text).startswith("≥") else ""
+    return Column(label, title, (("canvas", float(amount.value)),), mark)
 
 
 def _show_tabs(request: PageRequest, current: Grouping) -> h.Element:

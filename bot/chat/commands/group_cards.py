@@ -4,6 +4,7 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
 
+from bot.canvases import CANVAS_TOKENS
 from bot.chat.actions import (
     ActionContext,
     ActionResult,
@@ -23,12 +24,17 @@ from bot.db.people.groups import Group
 from bot.db.queues import outbox
 from bot.domain import Button, Lane, Part
 from bot.telegram.incoming.update import to_display_name
+from bot.translations.formats import format_number
 from bot.translations.translator import Translator, translatable
 
 MAX_LISTED = 40
 BUTTONS_PER_ROW = 2
 HOW_TO = translatable(
     "/groups lists my groups. `/groups TITLE limit 200` sets a group's daily limit in canvases, `/groups "
+    "TITLE name Canvas` what people call me there; `none` removes either."
+)
+_HOW_TO_IN_TOKENS = translatable(
+    "/groups lists my groups. `/groups TITLE limit 50000` sets a group's daily limit in tokens, `/groups "
     "TITLE name Canvas` what people call me there; `none` removes either."
 )
 NO_GROUPS = translatable(
@@ -69,7 +75,7 @@ async def handle_groups(context: ActionContext) -> ActionResult:
             return await change(context, group, value.strip())
     group = _find_group(context, context.args)
     if group is None:
-        return reply_hint(context.translate(HOW_TO))
+        return reply_hint(context.translate(await _choose_how_to(context)))
     return ActionResult(parts=(await _build_card(context, group),))
 
 
@@ -118,6 +124,15 @@ def _format_line(translate: Translator, group: Group) -> str:
     return translate("{title}: people with access may ask", title=group.title)
 
 
+async def _choose_how_to(context: ActionContext) -> str:
+    return HOW_TO if await context.has_canvases() else _HOW_TO_IN_TOKENS
+
+
+def _choose_example(has_canvases: bool) -> int:
+    """A limit that commands are shown with."""
+    return 200 if has_canvases else 50_000
+
+
 async def _show_card(context: ActionContext, group: Group) -> ActionResult:
     """Show the card, and find out meanwhile whether the endpoint can judge messages."""
     learn_support = context.deps.groups.unaddressed_messages.judge.learn_support
@@ -127,9 +142,21 @@ async def _show_card(context: ActionContext, group: Group) -> ActionResult:
 async def _build_card(context: ActionContext, group: Group) -> Part:
     translate = context.translate
     own_limit, _ = await limit_rows.find_rules(context.tx, group.chat)
+    has_canvases = await context.has_canvases()
     lines = [_format_line(translate, group)]
     if own_limit is None or own_limit.canvases is None:
         lines.append(translate("No limit for the group"))
+    elif not has_canvases:
+        tokens = own_limit.canvases * CANVAS_TOKENS
+        shown = format_number(translate, tokens)
+        lines.append(
+            translate.plural(
+                "{shown} token a day for the group",
+                "{shown} tokens a day for the group",
+                tokens,
+                shown=shown,
+            )
+        )
     else:
         lines.append(
             translate.plural(
@@ -155,7 +182,9 @@ async def _build_card(context: ActionContext, group: Group) -> Part:
     lines += [
         "",
         translate(
-            "To change more: `/groups {chat} limit 200`, `/groups {chat} name Canvas`", chat=group.number
+            "To change more: `/groups {chat} limit {limit}`, `/groups {chat} name Canvas`",
+            chat=group.number,
+            limit=_choose_example(has_canvases),
         ),
     ]
     return build_hint("\n".join(lines), *_build_card_buttons(translate, group))
@@ -183,7 +212,9 @@ async def _let_everybody_ask(context: ActionContext, group: Group) -> ActionResu
     own_limit, _ = await limit_rows.find_rules(context.tx, group.chat)
     if own_limit is None or own_limit.canvases is None:
         hint = context.translate(
-            "First set a daily limit for the group, such as `/groups {chat} limit 200`.", chat=group.number
+            "First set a daily limit for the group, such as `/groups {chat} limit {limit}`.",
+            chat=group.number,
+            limit=_choose_example(await context.has_canvases()),
         )
         return replace(reply_hint(hint), toast=context.translate("The group needs a limit first."))
     return await _change_group(context, group, replace(group, speakers="everyone"))
@@ -254,7 +285,7 @@ async def _change_group(context: ActionContext, before: Group, after: Group) -> 
 
 async def _set_limit(context: ActionContext, group: Group, value: str) -> ActionResult:
     if not LIMIT_VALUE.fullmatch(value):
-        return reply_hint(context.translate(HOW_TO))
+        return reply_hint(context.translate(await _choose_how_to(context)))
     return await limits.set_limit(context, group.chat, value)
 
 

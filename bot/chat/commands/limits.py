@@ -1,16 +1,22 @@
 """/limits: shows a person's own quota, and lets admins set those of others."""
 
+from bot.canvases import CANVAS_TOKENS
 from bot.chat.actions import ActionContext, ActionResult, build_pages, build_part, reply_hint, reply_text
 from bot.chat.quota import QuotaUsage, format_used_share, load_limit, load_quota_usage
 from bot.db.people import admin_changes, limits, people
 from bot.db.people.admin_changes import LIMIT_VALUE
 from bot.db.people.limits import EVERYBODY, QuotaRule
 from bot.errors import ChangeRefused
+from bot.translations.formats import format_number
 from bot.translations.translator import Translator, translatable
 
 HOW_TO = translatable(
     "`/limits NAME 200` sets a person's daily limit in canvases, `/limits all 200` every member's. Instead "
     "of 200, write `none` (no limit) or `default`."
+)
+_HOW_TO_IN_TOKENS = translatable(
+    "`/limits NAME 50000` sets a person's daily limit in tokens, `/limits all 50000` every member's. Instead "
+    "of 50000, write `none` (no limit) or `default`."
 )
 
 
@@ -23,7 +29,7 @@ async def handle_limits(context: ActionContext) -> ActionResult:
     target, _, value = " ".join(context.args.split()).rpartition(" ")
     value = value.lower()
     if not target or not LIMIT_VALUE.fullmatch(value):
-        return reply_hint(context.translate(HOW_TO))
+        return reply_hint(context.translate(await _choose_how_to(context)))
     if target.lower() == "all":
         return await set_limit(context, EVERYBODY, value)
     try:
@@ -31,6 +37,10 @@ async def handle_limits(context: ActionContext) -> ActionResult:
     except ChangeRefused as refused:
         return reply_text(refused.explain(context.translate))
     return await set_limit(context, person, value)
+
+
+async def _choose_how_to(context: ActionContext) -> str:
+    return HOW_TO if await context.has_canvases() else _HOW_TO_IN_TOKENS
 
 
 async def _show_current(context: ActionContext) -> ActionResult:
@@ -44,18 +54,18 @@ async def _show_current(context: ActionContext) -> ActionResult:
     everybody = next((rule for rule in rules if rule.person == EVERYBODY), None)
     if everybody is None:
         everybody = QuotaRule(EVERYBODY, context.deps.settings.canvases_per_day)
+    has_canvases = await context.has_canvases()
     personal = [
-        _format_rule(context.translate, await _load_name(context, rule.person), rule)
+        _format_rule(context.translate, await _load_name(context, rule.person), rule, has_canvases)
         for rule in rules
         if rule.person != EVERYBODY
     ]
     translate = context.translate
-    how_to = translate(HOW_TO).replace("`", "")
-    rule = _format_rule(translate, translate("Every member"), everybody)
+    how_to = translate(await _choose_how_to(context)).replace("`", "")
+    rule = _format_rule(translate, translate("Every member"), everybody, has_canvases)
     entries = [(line, ()) for line in ("", rule, *personal, "", how_to)]
-    return ActionResult(
-        parts=build_pages(_format_used_canvases(translate, usage), entries, buttons_per_row=1)
-    )
+    used = _format_used(translate, usage, has_canvases)
+    return ActionResult(parts=build_pages(used, entries, buttons_per_row=1))
 
 
 def _format_usage(translate: Translator, usage: QuotaUsage) -> str:
@@ -65,32 +75,41 @@ def _format_usage(translate: Translator, usage: QuotaUsage) -> str:
     return f"{format_used_share(translate, usage)} {usage.format_reset(translate)}"
 
 
-def _format_used_canvases(translate: Translator, usage: QuotaUsage) -> str:
-    """Format an admin's usage, in canvases."""
+def _format_used(translate: Translator, usage: QuotaUsage, has_canvases: bool) -> str:
+    """Format an admin's usage, in canvases or in tokens."""
     at_least = "≥" if usage.unknown_calls else ""
-    used = f"{at_least}{usage.used}"
+    used = f"{at_least}{_format_amount(translate, usage.used, has_canvases)}"
     if usage.limit is None:
-        return translate("You've used {used} canvases today (estimated); you don't have a limit.", used=used)
-    text = translate(
-        "You've used {used} of today's {limit} canvases (estimated).", used=used, limit=usage.limit
-    )
-    return f"{text} {usage.format_reset(translate)}"
+        text = translatable("You've used {used} canvases today (estimated); you don't have a limit.")
+        if not has_canvases:
+            text = translatable("You've used {used} tokens today (estimated); you don't have a limit.")
+        return translate(text, used=used)
+    text = translatable("You've used {used} of today's {limit} canvases (estimated).")
+    if not has_canvases:
+        text = translatable("You've used {used} of today's {limit} tokens (estimated).")
+    line = translate(text, used=used, limit=_format_amount(translate, usage.limit, has_canvases))
+    return f"{line} {usage.format_reset(translate)}"
+
+
+def _format_amount(translate: Translator, canvases: int, has_canvases: bool) -> str:
+    return str(canvases) if has_canvases else format_number(translate, canvases * CANVAS_TOKENS)
 
 
 async def set_limit(context: ActionContext, person: int, value: str) -> ActionResult:
     """Set the limit of a person, a group (by its chat) or EVERYBODY.
 
-    `value`: a number of canvases, `none`, or `default` to remove it.
+    `value`: a number of canvases or tokens, `none`, or `default` to remove it.
     """
     try:
         after = await admin_changes.set_limit(context.tx, context.actor, person, value, now=context.now)
     except ChangeRefused as refused:
         return reply_text(refused.explain(context.translate))
     effective = after or await _find_default(context, person)
-    confirmation = build_part(
-        f"{_format_rule(context.translate, await _load_name(context, person), effective)}."
+    name = await _load_name(context, person)
+    rule = _format_rule(context.translate, name, effective, await context.has_canvases())
+    return ActionResult(
+        parts=(build_part(f"{rule}."),), after_commit=(context.deps.turns.quota_gate.clear_cache,)
     )
-    return ActionResult(parts=(confirmation,), after_commit=(context.deps.turns.quota_gate.clear_cache,))
 
 
 async def _find_default(context: ActionContext, person: int) -> QuotaRule:
@@ -113,9 +132,15 @@ async def _load_name(context: ActionContext, person: int) -> str:
     return f"{row.name} · {person}"
 
 
-def _format_rule(translate: Translator, name: str, rule: QuotaRule) -> str:
+def _format_rule(translate: Translator, name: str, rule: QuotaRule, has_canvases: bool) -> str:
     if rule.canvases is None:
         return translate("{name}: no limit", name=name)
+    if not has_canvases:
+        tokens = rule.canvases * CANVAS_TOKENS
+        shown = format_number(translate, tokens)
+        return translate.plural(
+            "{name}: {shown} token a day", "{name}: {shown} tokens a day", tokens, name=name, shown=shown
+        )
     return translate.plural(
         "{name}: {count} canvas a day", "{name}: {count} canvases a day", rule.canvases, name=name
     )

@@ -34,12 +34,12 @@ class CaptionedChart:
 def build_usage_chart(
     report: UsageReport, last_day: date, translate: Translator, *, is_admin: bool
 ) -> CaptionedChart:
-    """The chart of a report by day, of a person or of everybody. Admins see canvases, too."""
+    """The chart of a report by day, of a person or of everybody. Admins see what was written, too."""
     chart_translate = translate
     if translate.language in charts.UNDRAWABLE_LANGUAGES:
         chart_translate = ENGLISH
     chart = charts.build_daily_chart(
-        report, last_day, _format_title(report, chart_translate), chart_translate, with_canvases=is_admin
+        report, last_day, _format_title(report, chart_translate), chart_translate, with_output=is_admin
     )
     return CaptionedChart(chart, _format_title(report, translate))
 

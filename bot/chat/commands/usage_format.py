@@ -5,9 +5,10 @@ least". There is no rate: seconds and counts say enough.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
-from bot.canvases import costs_canvases
+from bot.canvases import CANVAS_TOKENS, costs_canvases
 from bot.chat.commands.stored_reasons import explain_stored
 from bot.db.usage.spending import (
     NewestTurn,
@@ -63,7 +64,6 @@ _OUTCOME_LABELS = {
 }
 _ON_OFF = {True: translatable("on"), False: translatable("off")}
 _SWITCHED_THINKING = {True: translatable("thinking on"), False: translatable("thinking off")}
-_CALLS_HEADING = translatable("Model calls, canvases estimated:")
 _NO_CALLS = translatable("Model calls: none")
 _INTERVAL_LABELS = {
     "intake": translatable("{time} to store it"),
@@ -72,8 +72,8 @@ _INTERVAL_LABELS = {
     "preflight": translatable("{time} to look at the message"),
     "seat_wait": translatable("{time} waiting for the model"),
     "server_queue": translatable("{time} waiting while others used the model"),
-    "first_canvas": translatable("{time} for the first canvas"),
-    "further_canvases": translatable("{time} for further canvases"),
+    "first_canvas": translatable("{time} until the first text"),
+    "further_canvases": translatable("{time} for the rest of the text"),
     "failed_calls": translatable("{time} for calls that failed"),
     "tools": translatable("{time} for tools"),
     "approval_wait": translatable("{time} waiting for your answer"),
@@ -84,27 +84,68 @@ _INTERVAL_LABELS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _OutputUnit:
+    """What texts count the output in: canvases, or tokens where the model server writes no canvases."""
+
+    is_canvas: bool
+    unknown: str
+    calls: str
+    part: str
+    people: str
+    chats: str
+
+    def get_amount(self, sums: SpendingSums) -> int | None:
+        return sums.canvases if self.is_canvas else sums.output_tokens
+
+
+_CANVASES = _OutputUnit(
+    is_canvas=True,
+    unknown=translatable("canvases unknown"),
+    calls=translatable("Model calls, canvases estimated:"),
+    part=translatable("    {part} of {total} canvases est."),
+    people=translatable("People, canvases in 30 d:"),
+    chats=translatable("Chats, canvases in 30 d:"),
+)
+_TOKENS = _OutputUnit(
+    is_canvas=False,
+    unknown=translatable("tokens unknown"),
+    calls=translatable("Model calls:"),
+    part=translatable("    {part} of {total} tokens est."),
+    people=translatable("People, tokens in 30 d:"),
+    chats=translatable("Chats, tokens in 30 d:"),
+)
+_UNITS = {True: _CANVASES, False: _TOKENS}
+
+
 def format_summary(
-    translate: Translator, last: NewestTurn | None, today: SpendingSums, month: SpendingSums
+    translate: Translator,
+    last: NewestTurn | None,
+    today: SpendingSums,
+    month: SpendingSums,
+    *,
+    has_canvases: bool = True,
 ) -> str:
     """Format at most six lines, each under 36 characters; `month` is the last 30 days."""
     if last is None and not month.turns:
         return translate("Nothing yet. Ask me something.")
-    lines = [] if last is None else _format_last_turn(translate, last)
-    lines.append(_format_sums(translate, translate("Today"), today))
-    lines.append(_format_sums(translate, translate("30 d"), month))
-    unknown = (translate(UNKNOWN), translate("canvases unknown"))
+    unit = _UNITS[has_canvases]
+    lines = [] if last is None else _format_last_turn(translate, last, unit)
+    lines.append(_format_sums(translate, translate("Today"), today, unit))
+    lines.append(_format_sums(translate, translate("30 d"), month, unit))
+    unknown = (translate(UNKNOWN), translate(unit.unknown))
     if any(word in line for word in unknown for line in lines):
         lines.append(translate("Unknown: the server sent no count"))
-    lines.append(translate("Canvas: up to 256 tokens at once"))
+    if has_canvases:
+        lines.append(translate("Canvas: up to 256 tokens at once"))
     return "\n".join(lines)
 
 
-def _format_last_turn(translate: Translator, last: NewestTurn) -> list[str]:
+def _format_last_turn(translate: Translator, last: NewestTurn, unit: _OutputUnit) -> list[str]:
     """Format one line or two; of a turn that was stopped before anything was counted nothing is unknown."""
     if not last.was_stopped:
         return [
-            _format_sums(translate, translate("Answer"), last.spending),
+            _format_sums(translate, translate("Answer"), last.spending, unit),
             _format_tokens(translate, last.spending),
         ]
     time = format_duration(translate, last.spending.seconds)
@@ -133,7 +174,9 @@ def format_answers(
     return "\n".join(lines)
 
 
-def format_thinking(translate: Translator, all_sums: Sequence[ThinkingSums]) -> list[str]:
+def format_thinking(
+    translate: Translator, all_sums: Sequence[ThinkingSums], *, has_canvases: bool = True
+) -> list[str]:
     """Format what thinking cost in 30 days, and how many turns got an answer with and without it.
 
     At most five lines, each under 36 characters; none if no turn thought.
@@ -142,6 +185,7 @@ def format_thinking(translate: Translator, all_sums: Sequence[ThinkingSums]) -> 
     if with_thinking is None:
         return []
     without = [sums for sums in all_sums if not sums.thinking]
+    unit = _UNITS[has_canvases]
     lines = [
         translate(
             "Thinking, 30 d: {part} of {total} turns",
@@ -149,9 +193,9 @@ def format_thinking(translate: Translator, all_sums: Sequence[ThinkingSums]) -> 
             total=_format_total_turns(translate, all_sums),
         ),
         translate(
-            "    {part} of {total} canvases est.",
-            part=_format_known_canvases(translate, [with_thinking]),
-            total=_format_known_canvases(translate, all_sums),
+            unit.part,
+            part=_format_known_canvases(translate, [with_thinking], unit),
+            total=_format_known_canvases(translate, all_sums, unit),
         ),
         translate(
             "    {part} of {total}",
@@ -188,11 +232,13 @@ def _format_total_turns(translate: Translator, all_sums: Iterable[ThinkingSums])
     return abbreviate_number(translate, sum(sums.turns for sums in all_sums))
 
 
-def _format_known_canvases(translate: Translator, all_sums: Sequence[ThinkingSums]) -> str:
+def _format_known_canvases(translate: Translator, all_sums: Sequence[ThinkingSums], unit: _OutputUnit) -> str:
     if not any(sums.counted for sums in all_sums) and any(sums.calls for sums in all_sums):
         return "?"
     is_complete = not any(sums.counted < sums.calls or sums.partial for sums in all_sums)
-    return _format_bound(translate, sum(sums.canvases for sums in all_sums), is_complete=is_complete)
+    canvases = sum(sums.canvases for sums in all_sums)
+    amount = canvases if unit.is_canvas else canvases * CANVAS_TOKENS
+    return _format_bound(translate, amount, is_complete=is_complete)
 
 
 def _format_answered_share(translate: Translator, all_sums: Sequence[ThinkingSums]) -> str:
@@ -205,48 +251,48 @@ def _format_answered_share(translate: Translator, all_sums: Sequence[ThinkingSum
     return format_share(translate, percent / 100)
 
 
-def format_ranking(translate: Translator, today: SpendingSums, month: SpendingOverview) -> str:
+def format_ranking(
+    translate: Translator, today: SpendingSums, month: SpendingOverview, *, has_canvases: bool = True
+) -> str:
     """Format what everybody took, and who took most in 30 days, in lines under 36 characters."""
     if not month.total.turns:
         return translate("Nothing yet in the last 30 days.")
+    unit = _UNITS[has_canvases]
     lines = [
         translate("Everybody:"),
-        _format_sums(translate, translate("Today"), today),
-        _format_sums(translate, translate("30 d"), month.total),
+        _format_sums(translate, translate("Today"), today, unit),
+        _format_sums(translate, translate("30 d"), month.total, unit),
     ]
-    for heading, ranked in (
-        (translate("People, canvases in 30 d:"), month.people),
-        (translate("Chats, canvases in 30 d:"), month.chats),
-    ):
-        lines += [
-            heading,
-            *(_format_rank(translate, number, spender) for number, spender in enumerate(ranked, start=1)),
-        ]
+    for heading, ranked in ((unit.people, month.people), (unit.chats, month.chats)):
+        ranks = (_format_rank(translate, *rank, unit) for rank in enumerate(ranked, start=1))
+        lines += [translate(heading), *ranks]
     return "\n".join(lines)
 
 
-def _format_rank(translate: Translator, number: int, spender: RankedSpender) -> str:
+def _format_rank(translate: Translator, number: int, spender: RankedSpender, unit: _OutputUnit) -> str:
     name = " ".join(spender.name.split())
     spending = spender.spending
     prefix = f"{number}. "
-    canvases = _format_count(translate, spending.canvases, spending)
-    suffix = f": {canvases}, {format_duration(translate, spending.seconds)}"
+    amount = _format_count(translate, unit.get_amount(spending), spending)
+    suffix = f": {amount}, {format_duration(translate, spending.seconds)}"
     name_limit = MAX_LINE_CHARS - len(prefix) - len(suffix)
     if len(name) > name_limit:
         name = f"{name[: name_limit - 1]}…"
     return f"{prefix}{isolate(name)}{suffix}"
 
 
-def _format_sums(translate: Translator, label: str, sums: SpendingSums) -> str:
+def _format_sums(translate: Translator, label: str, sums: SpendingSums, unit: _OutputUnit) -> str:
     if not sums.turns:
         return translate("{label}: nothing yet", label=label)
-    count = _format_count(translate, sums.canvases, sums)
+    number = unit.get_amount(sums) or 0
+    count = _format_count(translate, unit.get_amount(sums), sums)
     if count == UNKNOWN:
-        canvases = translate("canvases unknown")
+        amount = translate(unit.unknown)
+    elif unit.is_canvas:
+        amount = translate.plural("{shown} canvas est.", "{shown} canvases est.", number, shown=count)
     else:
-        number = sums.canvases or 0
-        canvases = translate.plural("{shown} canvas est.", "{shown} canvases est.", number, shown=count)
-    return f"{label}: {format_duration(translate, sums.seconds)}, {canvases}"
+        amount = translate.plural("{shown} token", "{shown} tokens", number, shown=count)
+    return f"{label}: {format_duration(translate, sums.seconds)}, {amount}"
 
 
 def _format_tokens(translate: Translator, sums: SpendingSums) -> str:
@@ -261,7 +307,7 @@ def _format_count(translate: Translator, number: int | None, sums: SpendingSums)
     return _format_bound(translate, number, is_complete=sums.is_complete)
 
 
-def format_details(translate: Translator, turn: TurnSteps) -> str:
+def format_details(translate: Translator, turn: TurnSteps, *, has_canvases: bool = True) -> str:
     """Format the details of an ended turn: thinking and why, tools, each model call, the model."""
     calls = [call for call in turn.calls if costs_canvases(call.purpose)]
     lines = [
@@ -274,10 +320,11 @@ def format_details(translate: Translator, turn: TurnSteps) -> str:
     for call in turn.calls:
         if not costs_canvases(call.purpose):
             lines += _format_decision_read(translate, call)
-    heading = _CALLS_HEADING if calls else _NO_CALLS
+    unit = _UNITS[has_canvases]
+    heading = unit.calls if calls else _NO_CALLS
     lines.append(translate(heading))
     for number, call in enumerate(calls[:MAX_LISTED_CALLS], start=1):
-        lines += _format_call(translate, number, call)
+        lines += _format_call(translate, number, call, unit)
     if len(calls) > MAX_LISTED_CALLS:
         more = len(calls) - MAX_LISTED_CALLS
         lines.append(translate.plural("… and {count} more call", "… and {count} more calls", more))
@@ -318,18 +365,21 @@ def _format_decision_read(translate: Translator, call: CallStep) -> tuple[str, s
     return translate("Whether to think: {time}", time=time), f"    {_format_input(translate, call)}"
 
 
-def _format_call(translate: Translator, number: int, call: CallStep) -> tuple[str, str]:
-    if call.canvases is None:
-        canvases = translate("canvases unknown")
+def _format_call(translate: Translator, number: int, call: CallStep, unit: _OutputUnit) -> tuple[str, str]:
+    if call.canvases is None or call.completion_tokens is None:
+        amount = translate(unit.unknown)
+    elif not unit.is_canvas:
+        tokens = abbreviate_number(translate, call.completion_tokens)
+        amount = translate.plural("{shown} token", "{shown} tokens", call.completion_tokens, shown=tokens)
     else:
-        canvases = translate.plural("{count} canvas", "{count} canvases", call.canvases)
+        amount = translate.plural("{count} canvas", "{count} canvases", call.canvases)
     details = [_format_input(translate, call)]
     if call.prompt_tokens is not None:
         details.append(_format_cached_tokens(translate, call.cached_tokens))
     if call.waited and call.waited >= 0.1:
         details.append(translate("waited {time}", time=format_duration(translate, call.waited)))
     duration = _format_call_time(translate, call, call.seat_seconds)
-    return f"{number}. {canvases}, {duration}", f"    {format_series(translate, details)}"
+    return f"{number}. {amount}, {duration}", f"    {format_series(translate, details)}"
 
 
 def _format_input(translate: Translator, call: CallStep) -> str:

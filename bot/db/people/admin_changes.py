@@ -8,12 +8,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from bot.canvases import count_canvases
 from bot.db.people import groups, limits, people
 from bot.db.people.limits import EVERYBODY, QuotaRule
 from bot.db.people.people import COMMAND_LINE_INVITER, Role
 from bot.db.tools import audit
 from bot.db.tools.audit import Actor
 from bot.db.transaction import Transaction
+from bot.db.usage import counter_readings
 from bot.errors import ChangeRefused
 from bot.translations.translator import DeferredText
 
@@ -46,8 +48,8 @@ async def set_limit(
 ) -> QuotaRule | None:
     """Set the limit of a person, a group (by its chat) or EVERYBODY; returns it, None: it was removed.
 
-    `value` fits LIMIT_VALUE: a number of canvases, `none`, or `default` to remove it. Raises ChangeRefused
-    for a group that needs one.
+    `value` fits LIMIT_VALUE: a number of canvases, or of tokens where the model server writes no canvases,
+    `none`, or `default` to remove it. Raises ChangeRefused for a group that needs one.
     """
     if value in {"none", "default"} and await _needs_limit(tx, holder):
         raise ChangeRefused(
@@ -58,11 +60,15 @@ async def set_limit(
     if value == "default":
         await limits.remove(tx, holder)
     else:
-        after = QuotaRule(holder, None if value == "none" else int(value))
+        after = QuotaRule(holder, None if value == "none" else await _count_canvases(tx, int(value)))
         await limits.put(tx, holder, after.canvases, set_by=actor.person or COMMAND_LINE_INVITER, now=now)
     change = (_to_audit_record(before), _to_audit_record(after))
     await audit.record(tx, actor, "set a limit", _describe_holder(holder), change=change, now=now)
     return after
+
+
+async def _count_canvases(tx: Transaction, amount: int) -> int:
+    return amount if await counter_readings.writes_canvases(tx) else count_canvases(amount)
 
 
 async def _needs_limit(tx: Transaction, holder: int) -> bool:

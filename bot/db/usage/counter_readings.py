@@ -23,6 +23,9 @@ CounterTotals = Mapping[str, Mapping[str, int | None]]
 """The counters of each server by its address; empty where one of them showed none."""
 
 _NO_TOTALS = "{}"  # as stored
+_JUDGED_CALLS = 50
+_MIN_JUDGED_TOKENS = 64  # a shorter reply may be one block of either kind
+_MAX_PIECE_TOKENS = 16  # that come at once where a model writes token by token, some guessed ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,28 @@ async def find_newest_whole(tx: Transaction, endpoint: str) -> CounterReading | 
     query = select(readings).where(readings.c.endpoint == endpoint, readings.c.totals != _NO_TOTALS)
     row = (await tx.execute(query.order_by(readings.c.read_at.desc()).limit(1))).mappings().first()
     return _to_reading(row) if row is not None else None
+
+
+async def writes_canvases(tx: Transaction) -> bool:
+    """Whether the first endpoint writes canvases, by its counters, or else by its newest calls.
+
+    A vLLM without a diffusion model has no counters of diffusion. Until anything is known it does.
+    """
+    query = select(readings.c.totals).where(readings.c.totals != _NO_TOTALS)
+    totals = (await tx.execute(query.order_by(readings.c.id.desc()).limit(1))).scalar_one_or_none()
+    if totals is not None:
+        counters = json.loads(totals).values()
+        return any(
+            counts.get("generated_tokens") is None or counts.get("committed") is not None
+            for counts in counters
+        )
+    newest = select(model_calls.c.blocks, model_calls.c.completion_tokens).where(
+        model_calls.c.outcome == "ok"
+    )
+    rows = await tx.execute(newest.order_by(model_calls.c.id.desc()).limit(_JUDGED_CALLS))
+    long_calls = [row for row in rows if (row.completion_tokens or 0) >= _MIN_JUDGED_TOKENS]
+    is_in_blocks = any(row.completion_tokens > _MAX_PIECE_TOKENS * row.blocks for row in long_calls)
+    return is_in_blocks or not long_calls
 
 
 async def list_newest(

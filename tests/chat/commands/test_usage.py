@@ -268,6 +268,6 @@ async def test_the_details_tell_where_the_seconds_went(harness: UpdateHarness):
     (details,) = harness.bot.calls_of("edit_message_text")
     assert details["given"][0].splitlines()[-3:] == [
         "Where 2s went:",
-        "    1.5s for the first canvas",
+        "    1.5s until the first text",
         "    0.5s for Telegram",
     ]

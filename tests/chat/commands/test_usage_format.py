@@ -303,7 +303,7 @@ def test_the_breakdown_of_the_seconds_is_shown():
     lines = format_details(
         ENGLISH, replace(build_turn(False, "no tool fits", "main", None, 6.5, (CALL,)), account=account)
     ).splitlines()
-    assert lines[-4:-1] == ["Where 8s went:", "    6.2s for the first canvas", "    1.7s for Telegram"]
+    assert lines[-4:-1] == ["Where 8s went:", "    6.2s until the first text", "    1.7s for Telegram"]
 
 
 def test_what_the_server_did_not_report_is_unknown():
