@@ -14,6 +14,7 @@ TOKEN = "1234567890:AAE-not-a-real-token"
 
 NAMES_AND_DEFAULTS: dict[str, object] = {
     "TELEGRAM_API_URL": "https://api.telegram.org",
+    "TELEGRAM_PROXY": None,
     "MODEL_URL": "http://localhost:8000/v1",
     "MODEL_API_KEY": None,
     "MODEL_NAME": None,
@@ -212,6 +213,13 @@ def test_settings_cannot_be_changed() -> None:
         ("telegram_api_url", "api.telegram.org", "begins with http"),
         ("telegram_api_url", "http://host:99999", "begins with http"),
         ("telegram_api_url", "http://[broken", "begins with http"),
+        (
+            "telegram_proxy",
+            "ftp://ann:hush-hush@host:1",
+            "must be a proxy with its port, http:// or socks5://",
+        ),
+        ("telegram_proxy", "socks5://ann:hush-hush/@host:1", "with % for odd characters"),
+        ("telegram_proxy", "http://host", "must be a proxy with its port"),
         ("model_url", "http://me:hush@host/v1", "without a name, a password"),
         ("model_seats", "four", "must be a valid integer."),
         ("secrets_key", "too short", "openssl rand -base64 32"),
@@ -271,9 +279,14 @@ def test_any_text_is_taken_or_refused_in_one_line_that_does_not_show_a_secret(na
 
 def test_a_secret_is_in_no_printed_form_of_the_settings() -> None:
     database_url = "postgresql+psycopg://ann:hush%40hush@host/db"
-    settings = build_settings(telegram_token=TOKEN, model_api_key="hush-hush-hush", database_url=database_url)
+    settings = build_settings(
+        telegram_token=TOKEN,
+        model_api_key="hush-hush-hush",
+        database_url=database_url,
+        telegram_proxy="http://ann:hush-proxy@host:3128",
+    )
     assert settings.list_secrets()[:2] == [TOKEN, "hush-hush-hush"]
-    assert set(settings.list_secrets()[2:]) == {"hush%40hush", "hush@hush"}
+    assert set(settings.list_secrets()[2:]) == {"hush%40hush", "hush@hush", "hush-proxy"}
     for text in (repr(settings), str(settings), settings.model_dump_json()):
         assert "AAE" not in text
         assert "hush" not in text

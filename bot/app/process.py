@@ -71,7 +71,8 @@ async def run(
                 extra={"action": "app.migrated"},
             )
         token = settings.telegram_token.get_secret_value()
-        async with open_bot(token, settings.telegram_api_url, stop) as bot:
+        opened_bot = open_bot(token, settings.telegram_api_url, stop, settings.telegram_proxy)
+        async with opened_bot as bot:
             if bot is not None:
                 async with (
                     open_replica_link(settings.database_url, database) as link,

@@ -62,6 +62,7 @@ class CheckOptions:
     synthesizer: SpeechSynthesizer | None = None
     transcriber: Transcriber | None = None
     bot_url: str | None = field(default=None, repr=False)
+    telegram_proxy: str | None = field(default=None, repr=False)
     guest_mode: bool = False
     has_open_documents: bool = False
     limits: CheckLimits = field(default_factory=CheckLimits)
@@ -98,6 +99,7 @@ def resolve_options(endpoint: str | None, key: str | None, env_file: Path) -> Ch
         synthesizer=build_synthesizer(settings),
         transcriber=build_transcriber(settings),
         bot_url=_find_bot_url(env_file),
+        telegram_proxy=settings.telegram_proxy,
         guest_mode=settings.guest_mode == "on",
         has_open_documents=settings.access == "open" and settings.documents_dir is not None,
     )
@@ -122,7 +124,9 @@ async def run_check(
         findings.append(await probe_search(options.search_engine))
     findings += await probe_voice(options.synthesizer, options.transcriber)
     if options.bot_url is not None:
-        findings += await probe_telegram(options.bot_url, guest_mode=options.guest_mode)
+        findings += await probe_telegram(
+            options.bot_url, guest_mode=options.guest_mode, proxy=options.telegram_proxy
+        )
     if options.has_open_documents:
         findings.append(judge_open_documents())
     return replace(report, findings=tuple(findings))

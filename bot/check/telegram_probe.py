@@ -12,6 +12,7 @@ from bot.check.findings import (
     unknown_verdict,
     warn_verdict,
 )
+from bot.settings import describe_proxy
 
 NAME = "groups"
 MEANING = "in a group it can answer only what reaches it"
@@ -39,21 +40,33 @@ TOPICS_ON = "Threaded Mode is on: people may begin topics in their private chat"
 TOPICS_OFF = (
     "Threaded Mode is off; to have topics in private chats, turn it on for the bot in @BotFather's Mini App"
 )
+PROXY_NAME = "proxy"
+PROXY_MEANING = "TELEGRAM_PROXY is the way to Telegram alone"
+PROXY_IN_USE = (
+    "Calls to Telegram and its files go through {}; models, search, pages, tools and MCP servers do not"
+)
+PROXY_FIX = "start the proxy, or correct TELEGRAM_PROXY: address, name and password"
+_NOT_SENT_ERRORS = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
 _REFUSED = frozenset({401, 404})
 
 
-async def probe_telegram(bot_url: str, *, guest_mode: bool = False) -> tuple[Finding, ...]:
-    """Ask once; `bot_url` ends in the bot's token, which no finding shows.
+async def probe_telegram(
+    bot_url: str, *, guest_mode: bool = False, proxy: str | None = None
+) -> tuple[Finding, ...]:
+    """Ask once, through `proxy` if any; `bot_url` ends in the bot's token, which no finding shows.
 
     `guest_mode`: whether the bot is to answer in chats that it is no member of.
     """
-    answer = await _ask(bot_url)
+    answer = await _ask(bot_url, proxy)
     if isinstance(answer, Verdict):
         return (answer.to_finding(NAME, MEANING),)
     sees_all = bool(answer.get("can_read_all_group_messages"))
     finding = pass_verdict(SEES_ALL if sees_all else SEES_LITTLE).to_finding(NAME, MEANING)
     topics = pass_verdict(TOPICS_ON if answer.get("has_topics_enabled") else TOPICS_OFF)
     findings = (finding, topics.to_finding(TOPICS_NAME, TOPICS_MEANING))
+    if proxy is not None:
+        in_use = pass_verdict(PROXY_IN_USE.format(describe_proxy(proxy)))
+        findings = (*findings, in_use.to_finding(PROXY_NAME, PROXY_MEANING))
     if not guest_mode:
         return findings
     return (*findings, _judge_guest_mode(answer).to_finding(GUEST_NAME, GUEST_MEANING))
@@ -64,13 +77,16 @@ def judge_open_documents() -> Finding:
     return warn_verdict(OPEN_DOCUMENTS, DOCUMENTS_FIX).to_finding(DOCUMENTS_NAME, DOCUMENTS_MEANING)
 
 
-async def _ask(bot_url: str) -> dict[str, Any] | Verdict:
+async def _ask(bot_url: str, proxy: str | None) -> dict[str, Any] | Verdict:
     """Return what Telegram says of the bot, or why that is unknown."""
     try:
-        async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as http:
+        async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS, proxy=proxy) as http:
             response = await http.get(f"{bot_url}/getMe")
         body = response.json()
     except (httpx.HTTPError, ValueError) as error:
+        if proxy is not None and isinstance(error, _NOT_SENT_ERRORS):
+            reason = str(error) if isinstance(error, httpx.ProxyError) else type(error).__name__
+            return fail_verdict(f"{describe_proxy(proxy)} does not lead to Telegram ({reason})", PROXY_FIX)
         return unknown_verdict(f"Telegram does not answer ({type(error).__name__})")
     if response.status_code in _REFUSED:
         return fail_verdict(TOKEN_REFUSED, TOKEN_FIX)

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfoNotFoundError
 
 import tzlocal
 
-from bot.check.telegram_probe import TOPICS_OFF
+from bot.check.telegram_probe import PROXY_IN_USE, TOPICS_OFF
 from bot.cli.env_file import write_settings
 from bot.db.database_url import find_data_folder, is_postgresql
 from bot.db.engine import open_database
@@ -24,7 +24,7 @@ from bot.db.people import people
 from bot.errors import KeyRefused, ServerAway, SettingMissing, SettingsRefused, TelegramRefused
 from bot.jobs.times.zones import is_utc
 from bot.llm.server_api import ServedModel, fetch_models, fetch_version
-from bot.settings import NO_BOT_TOKEN, Settings, format_example, load_settings
+from bot.settings import NO_BOT_TOKEN, Settings, describe_proxy, format_example, load_settings
 from bot.telegram.bot_identity import BotIdentity, check_token
 
 MAX_ANSWERS = 3  # to one question, then setup ends
@@ -89,6 +89,8 @@ class SetupWizard:
         self._load_settings({"telegram_token": NO_BOT_TOKEN, **self.values})
         bot = await self._check_bot()
         self.prompter.say(f"Bot: @{bot.username} ({bot.name}).")
+        if (proxy := self._load_settings(self.values).telegram_proxy) is not None:
+            self.prompter.say(f"{PROXY_IN_USE.format(describe_proxy(proxy))}.")
         if not bot.has_topics:
             self.prompter.say(f"{TOPICS_OFF}.")
         self._save()
@@ -110,9 +112,8 @@ class SetupWizard:
         while True:
             try:
                 settings = self._load_settings(self.values)
-                return await check_token(
-                    settings.telegram_token.get_secret_value(), settings.telegram_api_url
-                )
+                token = settings.telegram_token.get_secret_value()
+                return await check_token(token, settings.telegram_api_url, settings.telegram_proxy)
             except SettingMissing:
                 missing = SettingsRefused(
                     "TELEGRAM_TOKEN is missing: setup asks for it in a terminal only, and not with --yes. "

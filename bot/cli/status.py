@@ -65,7 +65,7 @@ async def load_status(env_file: Path, *, now: float) -> Status:
         work = await load_current_work(tx, now=now)
         strangers = await people.list_strangers(tx)
     options = resolve_options(None, None, env_file)
-    telegram = await _probe_telegram(options.bot_url or "")
+    telegram = await _probe_telegram(options.bot_url or "", settings.telegram_proxy)
     rows = [
         StatusRow("gateway", judge_gateway(work, now)),
         StatusRow("telegram", telegram),
@@ -164,8 +164,8 @@ def _judge_database(settings: Settings) -> Verdict:
     return pass_verdict(seen)
 
 
-async def _probe_telegram(bot_url: str) -> Verdict:
-    finding, *_ = await probe_telegram(bot_url)
+async def _probe_telegram(bot_url: str, proxy: str | None) -> Verdict:
+    finding, *_ = await probe_telegram(bot_url, proxy=proxy)
     if finding.status == "pass":
         return pass_verdict("it knows the bot")
     return Verdict(finding.status, finding.seen, finding.mend)

@@ -24,6 +24,7 @@ from bot.settings.types import (
     Hosts,
     Lower,
     ModelAddress,
+    ProxyAddress,
     PublicAddress,
     ServerAddresses,
     TelegramAddress,
@@ -66,6 +67,12 @@ class Settings(BaseSettings):
         "https://api.telegram.org",
         description="the Bot API's address, without `/bot`",
         examples=["https://api.telegram.org"],
+    )
+    telegram_proxy: ProxyAddress | None = Field(
+        None,
+        repr=False,  # it may hold a password
+        description="a proxy for all calls to Telegram, and for nothing else",
+        examples=["socks5://127.0.0.1:1080"],
     )
     model_url: ModelAddress = Field(
         "http://localhost:8000/v1", description="the model endpoint", examples=["http://localhost:8000/v1"]
@@ -397,9 +404,16 @@ class Settings(BaseSettings):
         sound_keys = (self.transcribe_api_key, self.speech_api_key)
         keys = (self.model_api_key, self.fallback_api_key, self.search_key)
         secrets = (self.telegram_token, *keys, *sound_keys, *self.secrets_key)
-        password = urlsplit(self.database_url).password or ""
-        passwords = [text for text in {password, unquote(password)} if text]
+        addresses = (self.database_url, self.telegram_proxy or "")
+        quoted = [urlsplit(address).password or "" for address in addresses]
+        passwords = [text for password in quoted for text in {password, unquote(password)} if text]
         return [secret.get_secret_value() for secret in secrets if secret is not None] + passwords
+
+
+def describe_proxy(proxy: str) -> str:
+    """The address of a proxy without a name and a password."""
+    scheme, _, rest = proxy.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2].rstrip('/')}"
 
 
 def reveal(key: ApiKey | None) -> str | None:

@@ -14,6 +14,9 @@ from pydantic import AfterValidator, BeforeValidator, PlainSerializer, SecretStr
 from pydantic_settings import NoDecode
 
 _HOST_WITH_PORT = re.compile(r"(localhost|[A-Za-z0-9.-]{1,253}:[0-9]{1,5})(/[^\s]*)?")
+_PROXY = re.compile(
+    r"(https?|socks5h?)://([^\s/?#@]+@)?([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[1-9][0-9]{0,3}[0-9]?/?"
+)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -91,6 +94,15 @@ def _check_server_url(value: str) -> str:
     if importlib.util.find_spec("psycopg") is None:
         raise ValueError("needs the driver of PostgreSQL: install canvasgram[postgresql]")
     return value
+
+
+def _check_proxy(value: str) -> str:
+    if not _PROXY.fullmatch(value.strip()):
+        raise ValueError(
+            "must be a proxy with its port, http:// or socks5://, before it a name and a password if it asks "
+            "for them, with % for odd characters (@ is %40)"
+        )
+    return value.strip()
 
 
 def _hide_password(url: str) -> str:
@@ -201,6 +213,7 @@ TelegramAddress = Annotated[str, AfterValidator(_check_telegram_address)]
 ModelAddress = Annotated[str, AfterValidator(_check_model_address)]
 PublicAddress = Annotated[str, AfterValidator(_check_web_address)]
 DatabaseAddress = Annotated[str, AfterValidator(_check_database_url), PlainSerializer(_hide_password)]
+ProxyAddress = Annotated[str, AfterValidator(_check_proxy), PlainSerializer(_hide_password)]
 UserIds = Annotated[frozenset[int], NoDecode, BeforeValidator(_parse_user_ids)]
 Hosts = Annotated[frozenset[str], NoDecode, BeforeValidator(_parse_hosts)]
 ServerAddresses = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parse_server_addresses)]

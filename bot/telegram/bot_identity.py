@@ -7,6 +7,8 @@ from telegram.error import InvalidToken, TelegramError
 from telegram.request import HTTPXRequest
 
 from bot.errors import TelegramAway, TelegramRefused
+from bot.settings import describe_proxy
+from bot.telegram.outcomes import describe_transport_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +21,13 @@ class BotIdentity:
     has_topics: bool
 
 
-async def check_token(token: str, api_url: str) -> BotIdentity:
-    """Ask the Bot API at `api_url` (without `/bot`) whose token this is.
+async def check_token(token: str, api_url: str, proxy: str | None = None) -> BotIdentity:
+    """Ask the Bot API at `api_url` (without `/bot`), through `proxy` if any, whose token this is.
 
     Raises TelegramRefused or TelegramAway.
     """
     # The library puts the token into its errors, so none of them is passed on or chained.
-    request = HTTPXRequest(connect_timeout=5, read_timeout=10)
+    request = HTTPXRequest(connect_timeout=5, read_timeout=10, proxy=proxy)
     try:
         async with Bot(token, base_url=f"{api_url}/bot", request=request) as bot:
             return BotIdentity(bot.id, bot.username, bot.first_name, bool(bot.bot.has_topics_enabled))
@@ -34,7 +36,9 @@ async def check_token(token: str, api_url: str) -> BotIdentity:
             "Telegram does not know this bot token; @BotFather shows the right one."
         ) from None
     except TelegramError as error:
-        raise TelegramAway(f"Telegram does not answer at {api_url} ({type(error).__name__}).") from None
+        route = f"{api_url} through the proxy {describe_proxy(proxy)}" if proxy else api_url
+        reason = describe_transport_error(error)
+        raise TelegramAway(f"Telegram does not answer at {route}: {reason}.") from None
 
 
 def list_guest_mode_problems(bot: Bot) -> list[str]:

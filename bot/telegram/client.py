@@ -28,6 +28,7 @@ from telegram.warnings import PTBDeprecationWarning, PTBUserWarning
 
 from bot.domain import Button, Lane, Part
 from bot.errors import TelegramRefused
+from bot.settings import describe_proxy
 from bot.telegram.bounded_request import BoundedRequest
 from bot.telegram.chat_numbers import ChatNumbers
 from bot.telegram.getupdates import TolerantPollRequest
@@ -84,8 +85,8 @@ class TelegramBot(Bot):
         return self.chat_numbers.read(answer)
 
 
-def create_bot(token: str, api_url: str) -> TelegramBot:
-    """Build the library's Bot for the API at `api_url` (without `/bot`).
+def create_bot(token: str, api_url: str, proxy: str | None = None) -> TelegramBot:
+    """Build the library's Bot for the API at `api_url` (without `/bot`), reached through `proxy` if any.
 
     getUpdates has connections of its own.
     """
@@ -97,6 +98,7 @@ def create_bot(token: str, api_url: str) -> TelegramBot:
     # Certificates take 30 ms to load; a Bot API server of one's own may need none. No redirect is followed.
     httpx_settings: dict[str, Any] = {
         "verify": httpx.create_ssl_context(verify=not api_url.startswith("http://")),
+        "proxy": proxy,
         "trust_env": httpx.URL(api_url).host not in _LOCAL_HOSTS,  # no proxy to this machine
     }
     return TelegramBot(
@@ -109,20 +111,25 @@ def create_bot(token: str, api_url: str) -> TelegramBot:
 
 
 @asynccontextmanager
-async def open_bot(token: str, api_url: str, stop: asyncio.Event) -> AsyncIterator[TelegramBot | None]:
+async def open_bot(
+    token: str, api_url: str, stop: asyncio.Event, proxy: str | None = None
+) -> AsyncIterator[TelegramBot | None]:
     """Yield the Bot once Telegram has said whose token it is; None if `stop` is set before that.
 
     Telegram is asked until it answers. Raises TelegramRefused when it does not know the token.
     """
-    bot = create_bot(token, api_url)
+    bot = create_bot(token, api_url, proxy)
+    route = str(httpx.URL(api_url).host)
+    if proxy is not None:
+        route += f", through {describe_proxy(proxy)},"
     try:
-        is_ready = await _initialize_bot(bot, stop)
+        is_ready = await _initialize_bot(bot, stop, route)
         yield bot if is_ready else None
     finally:
         await bot.shutdown()
 
 
-async def _initialize_bot(bot: Bot, stop: asyncio.Event) -> bool:
+async def _initialize_bot(bot: Bot, stop: asyncio.Event, route: str) -> bool:
     """Ask Telegram until it answers; False if `stop` is set before or meanwhile."""
     pause = _FIRST_PAUSE_SECONDS
     reason = ""
@@ -132,8 +139,7 @@ async def _initialize_bot(bot: Bot, stop: asyncio.Event) -> bool:
             return not stop.is_set()
         if failure != reason:
             reason = failure
-            host = httpx.URL(bot.base_url).host
-            _log.warning("Telegram at %s does not answer: %s", host, reason, extra={"action": "wire.away"})
+            _log.warning("Telegram at %s does not answer: %s", route, reason, extra={"action": "wire.away"})
         with suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await stop.wait()
