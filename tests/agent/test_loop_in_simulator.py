@@ -88,10 +88,15 @@ async def test_cancelling_frees_the_seat_of_the_endpoint_in_the_middle_of_a_canv
 
 async def test_no_more_calls_are_in_flight_than_there_are_seats():
     endpoint = SimulatedEndpoint(timing=Timing.canvas(0.01))
+    endpoint.hold()
     async with open_simulated_client(endpoint, seats=3) as client, asyncio.TaskGroup() as tasks:
         for lane in range(12):
             tasks.create_task(client.call(make_request(lane=str(lane)), ignore, ignore))
-    assert endpoint.peak_running == 3
+        async with asyncio.timeout(60):
+            while client.queue_position("11") is None:  # noqa: ASYNC110  # the last one to wait
+                await asyncio.sleep(0)
+        await endpoint.wait_until(lambda: endpoint.running == 3)
+        endpoint.release()
     assert len(endpoint.requests) == 12
 
 

@@ -27,7 +27,7 @@ ENVIRONMENT = {
 }
 ARGUMENTS = ("run", "--env-file", ".env")
 UNLIMITED = "unlimited"  # a file by which the gateway does not pace its calls
-PATIENCE = 30.0  # seconds; the machine may be busy
+PATIENCE = 60.0  # seconds; the machine may be busy
 
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ FIRST_TURN = "1"  # there is one in each ledger
 LONGEST_PERIOD = "90d"  # of filters: the whole ledger of the bench
 _LIVE_PATH = f"{ADMIN_PATH}/now/live"
 _CONNECT_RETRIES = 5
-_PATIENCE_SECONDS = 30.0
+_PATIENCE_SECONDS = 60.0
 _TOO_SLOW_STATUS = 503  # the page ended its own query: a figure, no failure
 
 

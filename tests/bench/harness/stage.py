@@ -22,7 +22,7 @@ from tests.bench.harness.figures import BotName
 T = TypeVar("T")
 
 FIRST_CHAT_ID = 1000
-PATIENCE_SECONDS = 30.0  # after which a bot that says nothing has failed
+PATIENCE_SECONDS = 60.0  # after which a bot that says nothing has failed
 
 MESSAGE_METHODS = ("sendMessage", "editMessageText")
 MAX_CALLS_SEARCHED = 400  # for an answer
