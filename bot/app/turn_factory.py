@@ -37,6 +37,7 @@ from bot.turns.model_caller import ModelCaller
 from bot.turns.open_turn import TurnDependencies
 from bot.turns.preflight import Preflight
 from bot.turns.recorded_reads import RecordedReads
+from bot.turns.seat_queue import SeatTimes
 from bot.turns.summaries import Summarizer
 from bot.turns.tool_policy import ToolPolicyDependencies
 from bot.turns.tool_questions import ToolQuestions
@@ -188,6 +189,7 @@ class TurnFactory:
             notify_admins=self.notify_admins,
             on_cache_lost=on_cache_lost,
         )
+        main_caller.seat_times = SeatTimes(self.database, self.settings.model_url, self.model.seats)
         main = EndpointRoute(self._main_endpoint, main_caller, can_continue=self.model.dialect.continuation)
         fallback: EndpointRoute | None = None
         if self.fallback is not None:

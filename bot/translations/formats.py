@@ -22,7 +22,7 @@ _FIRST_OF_MONTH = re.compile(r"\b1 (?=\w)")
 DateForm = Literal["yMMMd", "yMMMEd", "MMMMd", "long"]
 """`22 Nov 2026`, `Sun 22 Nov 2026`, `22 November`, `22 November 2026`."""
 TimeUnit = Literal["second", "minute", "hour", "day"]
-UnitLength = Literal["short", "narrow"]
+UnitLength = Literal["long", "short", "narrow"]
 
 
 @cache

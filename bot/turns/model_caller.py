@@ -31,9 +31,10 @@ from bot.domain import (
 )
 from bot.errors import CallFailed, EndpointAway, EndpointRefused
 from bot.llm.diagnostics import CAP_NOTICE, OutputCapDetector
-from bot.translations.translator import DeferredText, Translatable, Translator, defer, translatable
+from bot.translations.translator import DeferredText, Translatable, defer, translatable
 from bot.turns.call_ledger import CallLedger
 from bot.turns.handle import TurnHandle
+from bot.turns.seat_queue import SeatQueueNotice, SeatTimes
 from bot.usage.intervals import Span
 
 EndpointLabel = Literal["model endpoint", "second model endpoint"]
@@ -42,7 +43,6 @@ ENDPOINT_NAMES: Mapping[EndpointLabel, str] = {
     "second model endpoint": translatable("The second model's server"),
 }
 BACKOFF_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # seconds between attempts; the last one repeats
-SEAT_NOTICE_SECONDS = 2.0  # seconds in the queue for a seat until its place is shown, and between updates
 FAILURES_UNTIL_DOWN = 2  # failures in a row after which an endpoint counts as down, or a refusal as final
 _IMAGE_LIMIT = re.compile(r"At most (\d+) image")  # vLLM's --limit-mm-per-prompt counts the whole prompt
 IMAGE_PLACEHOLDER = "[an image that this model cannot see]"
@@ -101,6 +101,7 @@ class ModelCaller:
     `notify_admins`: posts a subject and a text to the admins.
     `endpoint_label`: the endpoint's name in these posts.
     `on_cache_lost`: called when the endpoint answers again and its cache is empty.
+    `seat_times`: tell who waits how long; None: nobody is told.
     `max_images`: it has refused more in a prompt; None: it has refused none.
     """
 
@@ -123,6 +124,7 @@ class ModelCaller:
         self._is_away = False
         self._output_caps = OutputCapDetector()
         self.max_images: int | None = None
+        self.seat_times: SeatTimes | None = None
 
     @property
     def has_free_seat(self) -> bool:
@@ -241,7 +243,11 @@ class ModelCaller:
     async def _stream_reply(
         self, request: ModelRequest, handle: TurnHandle, channel: Channel, on_cut: Callable[[Reply], None]
     ) -> Reply | CallFailed | TimeoutError:
-        queue_notice = _SeatQueueNotice(lambda: self._model.queue_position(request.lane), channel)
+        if self.seat_times is not None and not self._model.has_free_seat:
+            await self.seat_times.refresh()
+        queue_notice = SeatQueueNotice(
+            lambda: self._model.queue_position(request.lane), channel, self.seat_times
+        )
         seat_at: float | None = None
         try:
             with handle.timer.measure("seat wait") as switch_to:
@@ -371,38 +377,3 @@ def limit_images(messages: tuple[Message, ...], max_images: int) -> tuple[Messag
         rest = replace(message, images=message.images[len(kept) :])
         limited.append(replace(history.replace_images(rest, IMAGE_PLACEHOLDER), images=kept))
     return tuple(reversed(limited))
-
-
-class _SeatQueueNotice:
-    """Shows a call's place in the queue for a seat, after a while and until it leaves the queue."""
-
-    def __init__(self, get_position: Callable[[], int | None], channel: Channel) -> None:
-        self._get_position = get_position
-        self._channel = channel
-        self._is_shown = False
-        self._next_update = asyncio.get_running_loop().call_later(SEAT_NOTICE_SECONDS, self._show_position)
-
-    def _show_position(self) -> None:
-        self._next_update = asyncio.get_running_loop().call_later(SEAT_NOTICE_SECONDS, self._show_position)
-        calls_before = self._get_position()
-        if calls_before is None:  # the queue of several replicas may not have it yet
-            return
-        self._is_shown = True
-        self._channel.show_queue_place(_format_place(self._channel.translate, calls_before))
-
-    def close(self) -> None:
-        """End the notice: the call has its seat, or it is over."""
-        self._next_update.cancel()
-        if self._is_shown:
-            self._is_shown = False
-            self._channel.show_queue_place(None)
-
-
-def _format_place(translate: Translator, calls_before: int) -> str:
-    if not calls_before:
-        return translate("Waiting for my turn: you are next.")
-    return translate.plural(
-        "Waiting for my turn: {count} request ahead of yours.",
-        "Waiting for my turn: {count} requests ahead of yours.",
-        calls_before,
-    )

@@ -8,7 +8,7 @@ import pytest
 
 from bot.domain import PEOPLE_PRIORITY, WARMUP_PRIORITY
 from bot.sim.vllm.server import Profile, SimulatedEndpoint
-from bot.turns import cache_warmup, model_caller
+from bot.turns import cache_warmup, seat_queue
 from tests.support.cache_warmup import MIN_HEAD_TOKENS, requests_finished
 from tests.support.gateway import ADMIN, GatewayHarness, open_harness, running_gateway
 
@@ -62,7 +62,7 @@ async def test_without_it_the_first_two_people_pay_for_the_head(tmp_path: Path, 
 
 
 async def test_people_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_caller, "SEAT_NOTICE_SECONDS", 0.05)
+    monkeypatch.setattr(seat_queue, "SEAT_NOTICE_SECONDS", 0.05)
     endpoint = SimulatedEndpoint(seats=1)
     async with running_gateway(
         tmp_path, endpoint, warm_up="on", image_tokens="280", model_seats=1

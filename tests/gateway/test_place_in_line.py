@@ -9,10 +9,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import insert
 
+from bot.db.engine import open_database
+from bot.db.tables import model_calls
 from bot.sim.telegram.server import BotApiFault, SimulatedPerson
 from bot.telegram.delivery.progress import YOUR_TURN
-from bot.turns import model_caller
+from bot.turns import seat_queue
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 
 SECOND_IN_LINE = "Waiting for my turn: 1 request ahead of yours."
@@ -22,7 +25,7 @@ NEXT_IN_LINE = "Waiting for my turn: you are next."
 @pytest.fixture
 async def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[GatewayHarness]:
     """One seat, and a canvas that is never finished until it is released."""
-    monkeypatch.setattr(model_caller, "SEAT_NOTICE_SECONDS", 0.05)
+    monkeypatch.setattr(seat_queue, "SEAT_NOTICE_SECONDS", 0.05)
     async with running_gateway(tmp_path, access="open", model_seats=1) as gateway:
         gateway.endpoint.hold()
         yield gateway
@@ -61,6 +64,29 @@ async def test_the_draft_shows_the_place_in_line_until_the_turn_is_served(gatewa
     assert await gateway.wait_for_texts() == ["three"]
     assert gateway.api.chat(ADMIN).draft is None
     assert gateway.api.chat(ADMIN).deleted_messages == []
+
+
+async def test_who_waits_reads_how_long_where_the_ledger_tells(gateway: GatewayHarness):
+    call = {
+        "step": 1,
+        "purpose": "turn",
+        "endpoint": gateway.settings.model_url,
+        "model": "m",
+        "thinking": False,
+        "tools_offered": 0,
+        "created_at": 90.0,
+        "seat_at": 100.0,
+        "ended_at": 112.0,
+        "outcome": "ok",
+    }
+    async with open_database(gateway.settings.database_url) as database, database.transaction() as tx:
+        await tx.execute(insert(model_calls), [call] * 20)
+    gateway.ann.send("@@say:one@@")
+    await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)
+    gateway.api.person(8, "Bob").send("@@say:two@@")
+    await gateway.api.wait_until(
+        lambda: shows_draft(gateway, f"{NEXT_IN_LINE} It takes about 15 seconds.", 8)
+    )
 
 
 async def test_without_drafts_a_message_shows_the_place_and_becomes_the_answer(gateway: GatewayHarness):

@@ -10,7 +10,7 @@ from bot.db.queues import stop_requests
 from bot.db.tables import messages, model_calls, tool_calls, turns
 from bot.domain import Reply
 from bot.errors import EndpointAway, EndpointRefused, PromptTooLong
-from bot.turns import model_caller
+from bot.turns import model_caller, seat_queue
 from bot.turns.tool_executor import INTERRUPTED, NOT_RUN, UNKNOWN
 from tests.support.flaky_database import FlakyDatabase
 from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, hang_forever, make_call, make_reply
@@ -47,7 +47,7 @@ def make_hanging_tool(has_begun: asyncio.Event, *, repeatable: bool = False) -> 
 def short_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(model_caller, "BACKOFF_SECONDS", (0.01, 0.02))
-    monkeypatch.setattr(model_caller, "SEAT_NOTICE_SECONDS", 0.01)
+    monkeypatch.setattr(seat_queue, "SEAT_NOTICE_SECONDS", 0.01)
 
 
 @pytest.fixture

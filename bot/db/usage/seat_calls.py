@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass, fields
 
-from sqlalchemy import or_, select
+from sqlalchemy import bindparam, func, or_, select
 
 from bot.db.tables import model_calls
 from bot.db.transaction import Transaction
 from bot.domain import MAX_TURN_SECONDS, CallOutcome, CallPurpose
 
 MAX_CALLS = 20_000
+MAX_RECENT = 50  # calls that tell how long a seat is held
+MAX_SEARCHED = 1000  # calls that are looked through for them, the newest
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,25 @@ class TimedCall:
 
 
 _COLUMNS = tuple(model_calls.c[field.name] for field in fields(TimedCall))
+
+
+_SELECT_SEAT_SECONDS = (
+    select(model_calls.c.ended_at - model_calls.c.seat_at)
+    .where(
+        model_calls.c.id > select(func.max(model_calls.c.id) - MAX_SEARCHED).scalar_subquery(),
+        model_calls.c.endpoint == bindparam("endpoint"),
+        model_calls.c.purpose == "turn",
+        model_calls.c.outcome.in_(("ok", "cut")),
+        model_calls.c.seat_at.is_not(None),
+    )
+    .order_by(model_calls.c.id.desc())
+    .limit(MAX_RECENT)
+)
+
+
+async def list_seat_seconds(tx: Transaction, endpoint: str) -> list[float]:
+    """How long the latest calls of turns have held a seat of this endpoint, the newest first."""
+    return list((await tx.execute(_SELECT_SEAT_SECONDS, {"endpoint": endpoint})).scalars())
 
 
 async def list_seat_calls(tx: Transaction, *, since: float, until: float) -> list[TimedCall]:
