@@ -63,13 +63,13 @@ async def probe_telegram(
     sees_all = bool(answer.get("can_read_all_group_messages"))
     finding = pass_verdict(SEES_ALL if sees_all else SEES_LITTLE).to_finding(NAME, MEANING)
     topics = pass_verdict(TOPICS_ON if answer.get("has_topics_enabled") else TOPICS_OFF)
-    findings = (finding, topics.to_finding(TOPICS_NAME, TOPICS_MEANING))
+    findings = [finding, topics.to_finding(TOPICS_NAME, TOPICS_MEANING)]
     if proxy is not None:
         in_use = pass_verdict(PROXY_IN_USE.format(describe_proxy(proxy)))
-        findings = (*findings, in_use.to_finding(PROXY_NAME, PROXY_MEANING))
-    if not guest_mode:
-        return findings
-    return (*findings, _judge_guest_mode(answer).to_finding(GUEST_NAME, GUEST_MEANING))
+        findings.append(in_use.to_finding(PROXY_NAME, PROXY_MEANING))
+    if guest_mode:
+        findings.append(_judge_guest_mode(answer).to_finding(GUEST_NAME, GUEST_MEANING))
+    return tuple(findings)
 
 
 def judge_open_documents() -> Finding:

@@ -161,13 +161,12 @@ def _read_rows(connection: Connection, table: Table) -> Iterator[Sequence[Row[An
 
 def _find_last_id(source: Connection, table: Table) -> int:
     """The highest id ever given: buttons in chats name rows by id, so none of a deleted row is reused."""
-    column = table.autoincrement_column
-    highest: int = source.execute(select(func.coalesce(func.max(column), 0))).scalar_one()
+    highest: int | None = source.execute(select(func.max(table.c.id))).scalar_one()
     query = "SELECT seq FROM sqlite_sequence WHERE name = :table"
     if source.dialect.name == "postgresql":
         query = "SELECT pg_sequence_last_value(pg_get_serial_sequence(:table, 'id')::regclass)"
     given: int | None = source.execute(text(query), {"table": table.name}).scalar_one_or_none()
-    return max(highest, given or 0)
+    return max(highest or 0, given or 0)
 
 
 def _raise_sequence(target: Connection, table: Table, number: int) -> None:
