@@ -142,7 +142,7 @@ def describe_transport_error(error: TelegramError) -> str:
     The text of the library, and that of httpx, may hold the token; the system's own does not.
     """
     if isinstance(error.__cause__, httpx.ProxyError):
-        return f"the proxy does not let it through ({str(error.__cause__)[:_MAX_DETAIL_CHARS]})"
+        return f"proxy: {str(error.__cause__)[:_MAX_DETAIL_CHARS]}"
     reason: BaseException | None = error
     while reason is not None:
         if isinstance(reason, socket.gaierror | ssl.SSLError):
