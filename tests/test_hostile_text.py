@@ -47,6 +47,7 @@ from bot.errors import ChangeRefused
 from bot.jobs.times.parser import parse_line, parse_when
 from bot.jobs.times.zones import UnclearTime
 from bot.llm.address_question import describe_message
+from bot.llm.search_questions import describe_passages
 from bot.settings.names import list_misspelled_variables
 from bot.telegram.delivery.renderer import MAX_DIRECT_CHARS, Snapshot, render_snapshot
 from bot.telegram.formatting.answer_links import mark_sources, may_have_links
@@ -283,6 +284,7 @@ PARSERS = (
     Parser("what is read out", build_speech_text, in_thread=True),
     Parser("known addresses", lambda text: TaintState(texts=[text]).find_known(ADDRESSES), in_thread=True),
     Parser("words of a result", has_free_text),
+    Parser("passages to read", lambda text: describe_passages(text, [text[:2000]] * 20)),
     Parser("group message", _describe_group_message, MESSAGE_CHARS),
     Parser("thinking", lambda text: decide_thinking([text], TOOL_INDEX, EVIDENCE)),
     Parser("ranking", lambda text: rank_tools(extract_features(text), TOOL_INDEX, 5)),

@@ -13,10 +13,11 @@ from typing import Any, Final, Literal
 
 import httpx
 
-from bot.check.observations import Gauges, ProbeResponse, RouteResponse, parse_count
+from bot.check.observations import Gauges, ProbeResponse, RouteResponse
 from bot.check.response import ResponseAccumulator, parse_error_message
 from bot.llm.diagnostics import is_unsupported_input
 from bot.llm.server_api import parse_samples
+from bot.llm.stream import parse_count
 
 MAX_CALLS: Final = 40
 MAX_RESPONSE_CHARACTERS = 2_000_000  # a longer answer is an error

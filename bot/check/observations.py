@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from bot.canvases import CANVAS_TOKENS
 from bot.domain import ToolCall
+from bot.llm.stream import parse_count
 
 CallKind = Literal[
     "plain",
@@ -216,13 +217,3 @@ class Observations:
         """The responses of these kinds that arrived and were no refusals, in this order."""
         responses = (self.answers.get(kind) for kind in kinds)
         return tuple(response for response in responses if response is not None and response.ok)
-
-
-def parse_count(counts: object, name: str) -> int | None:
-    """The count of this name in what the endpoint sent; None if there is none, or no count."""
-    if not isinstance(counts, Mapping):
-        return None
-    value = counts.get(name)
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    return None

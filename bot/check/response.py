@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from bot.agent.sanitize import to_sendable
-from bot.check.observations import ProbeResponse, StreamBlock, parse_count
+from bot.check.observations import ProbeResponse, StreamBlock
 from bot.domain import ToolCall
+from bot.llm.stream import parse_count
 
 MAX_SHOWN_CHARACTERS = 160  # of the endpoint's own message
 

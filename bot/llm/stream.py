@@ -99,7 +99,7 @@ class StreamAccumulator:
         """
         if self._text or self._calls or not self._reasoning or self.finish_reason is not None:
             return False
-        tokens = _read_count(self._running_usage, "completion_tokens")
+        tokens = parse_count(self._running_usage, "completion_tokens")
         if tokens is None:
             tokens = self._blocks * CANVAS_TOKENS
         return tokens >= min_tokens
@@ -182,15 +182,16 @@ class StreamAccumulator:
         if usage is None:
             return Usage(partial=True, missing_reason=CALL_ENDED_EARLY)
         return Usage(
-            prompt_tokens=_read_count(usage, "prompt_tokens"),
-            cached_tokens=_read_count(usage.get("prompt_tokens_details"), "cached_tokens"),
-            completion_tokens=_read_count(usage, "completion_tokens"),
-            reasoning_tokens=_read_count(usage.get("completion_tokens_details"), "reasoning_tokens"),
+            prompt_tokens=parse_count(usage, "prompt_tokens"),
+            cached_tokens=parse_count(usage.get("prompt_tokens_details"), "cached_tokens"),
+            completion_tokens=parse_count(usage, "completion_tokens"),
+            reasoning_tokens=parse_count(usage.get("completion_tokens_details"), "reasoning_tokens"),
             partial=not is_ended and self._final_usage is None,
         )
 
 
-def _read_count(counts: object, name: str) -> int | None:
+def parse_count(counts: object, name: str) -> int | None:
+    """The count of this name in what the endpoint sent; None if there is none, or no count."""
     if not isinstance(counts, Mapping):
         return None
     value = counts.get(name)

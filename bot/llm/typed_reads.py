@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from bot.agent.sanitize import break_control_tokens, to_sendable
 from bot.llm.client import QUICK_SECONDS, ModelClient
+from bot.llm.stream import parse_count
 
 MAX_QUESTIONS = 64  # of a read, and options of a choice: DiffusionGemma's at vLLM
 MAX_OPTIONS = 26
@@ -153,15 +154,13 @@ def _parse_reading(body: Mapping[str, Any], questions: TypedQuestions) -> TypedR
         return None
     chances = {question.name: _parse_answer(answers.get(question.name), question) for question in questions}
     usage = body.get("usage")
-    if not isinstance(usage, Mapping):
-        usage = {}
     model = body.get("model")
     if not isinstance(model, str):
         model = ""
     known_chances = {name: known for name, known in chances.items() if known}
     if not known_chances:
         return None
-    tokens = _parse_count(usage.get("input_tokens")), _parse_count(usage.get("output_tokens"))
+    tokens = parse_count(usage, "input_tokens"), parse_count(usage, "output_tokens")
     return TypedReading(known_chances, *tokens, model)
 
 
@@ -179,9 +178,3 @@ def _parse_answer(answer: Any, question: TypedQuestion) -> dict[str, float]:
         return {}
     is_whole = all(isinstance(chance, int | float) and 0 <= chance <= 1 for chance in chances.values())
     return chances if is_whole else {}
-
-
-def _parse_count(value: object) -> int | None:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    return None

@@ -243,14 +243,14 @@ class ModelCaller:
     async def _stream_reply(
         self, request: ModelRequest, handle: TurnHandle, channel: Channel, on_cut: Callable[[Reply], None]
     ) -> Reply | CallFailed | TimeoutError:
-        if self.seat_times is not None and not self._model.has_free_seat:
-            await self.seat_times.refresh()
         queue_notice = SeatQueueNotice(
             lambda: self._model.queue_position(request.lane), channel, self.seat_times
         )
         seat_at: float | None = None
         try:
             with handle.timer.measure("seat wait") as switch_to:
+                if self.seat_times is not None and not self._model.has_free_seat:
+                    await self.seat_times.refresh()
                 async with handle.deadline() as start_clock:
 
                     def on_seat() -> None:

@@ -9,9 +9,10 @@ from bot.attachments.images import find_image_tokens
 from bot.canvases import CANVAS_TOKENS
 from bot.check.findings import Verdict, fail_verdict, pass_verdict, unknown_verdict, warn_verdict
 from bot.check.judges.server import parse_release
-from bot.check.observations import CallKind, Observations, ProbeResponse, parse_count
+from bot.check.observations import CallKind, Observations, ProbeResponse
 from bot.check.prompts import LAST_NUMBER, MAX_OUTPUT_TOKENS
 from bot.llm.diagnostics import TYPED_READS_SINCE
+from bot.llm.stream import parse_count
 
 _CACHE_CALLS: Mapping[str, CallKind] = {
     "a second person who shares its head": "counting",

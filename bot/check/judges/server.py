@@ -6,10 +6,11 @@ from urllib.parse import urlsplit
 
 from bot.agent.sanitize import to_sendable
 from bot.check.findings import Verdict, fail_verdict, pass_verdict, unknown_verdict, warn_verdict
-from bot.check.observations import Observations, RouteResponse, parse_count
+from bot.check.observations import Observations, RouteResponse
 from bot.llm import diagnostics
 from bot.llm.diagnostics import RECOMMENDED_RELEASE, SERVES_MODEL_SINCE, Release
 from bot.llm.server_api import parse_models
+from bot.llm.stream import parse_count
 
 MAX_NAME_CHARACTERS = 60  # of a name that is shown
 _MAX_SERVERS = 64  # of a router that are looked at

@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from bot.agent.text_search import find_passages
 from bot.bench.endpoint.run import EndpointAddress
 from bot.bench.policies import recall, thinking, tool_search
 from bot.bench.policies.typed_reads import ReadCase, measure_reads
+from bot.cli.main import cli
 from bot.errors import QuestionRefused
 from bot.http_server import serve
 from bot.llm.read_gains import ReadGain, ReadUse, load_gains
@@ -99,10 +101,12 @@ async def test_cases_in_doubt_are_read_for_heavy_work(tmp_path: Path) -> None:
     assert gain == ReadGain("diffusiongemma", 1, gained=1, lost=0)
 
 
-async def test_of_a_simulated_model_nothing_is_stored(recall_folder: Path, tmp_path: Path) -> None:
-    cases = recall.list_read_cases(recall_folder)
-    lines = await measure_reads(SIM, "recall", cases, tmp_path / "out", SimulatedEndpoint())
-    assert "no model ran" in lay_out(lines)
+def test_of_a_simulated_model_nothing_is_stored(recall_folder: Path, tmp_path: Path) -> None:
+    options = ["--data", str(recall_folder), "--endpoint", "sim", "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(cli, ["bench", "recall", *options])
+    assert result.exit_code == 0, result.output
+    assert "right of 1: 0 by words" in result.output
+    assert "no model ran" in result.output
     assert not (tmp_path / "out").exists()
 
 
