@@ -63,7 +63,8 @@ class ResponseAccumulator:
         is_whole = any("message" in choice for choice in choices)
         if isinstance(metrics, Mapping):
             self._server = metrics
-        if isinstance(usage, Mapping) and (is_whole or not choices):
+        is_end = any(choice.get("finish_reason") for choice in choices)
+        if isinstance(usage, Mapping) and (is_whole or is_end or not choices):
             self._usage = usage
         running_count = None
         if not is_whole:

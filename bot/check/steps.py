@@ -21,7 +21,7 @@ from bot.check.observations import (
     TemplateCase,
 )
 from bot.domain import Message, ModelRequest
-from bot.llm.dialect import PLAIN, VLLM, Dialect
+from bot.llm.dialect import PLAIN, VLLM, Dialect, find_dialect
 from bot.llm.server_api import parse_models
 from bot.llm.typed_reads import BODY_BUILDERS
 
@@ -49,6 +49,7 @@ class ProbeSteps:
         if route.status >= 500:
             reason = f"the endpoint is not ready (HTTP {route.status})"
             return {"models": route, "stopped": reason, "gone": True}
+        self._dialect = find_dialect(route.body) or VLLM
         names = [model.name for model in parse_models(route.body)]
         # A model that is not served is a finding; the other steps use one that is.
         if names and self._model not in names:

@@ -45,7 +45,6 @@ class ModelClient:
         api_key: str | None = None,
         silence_seconds: float = SILENCE_SECONDS,
     ) -> None:
-        self.dialect = dialect
         self._seats = seats
         self._config = EndpointConfig(url, model, api_key, dialect, silence_seconds, self.setting_names)
         self._connection: EndpointConnection | None = None
@@ -56,6 +55,11 @@ class ModelClient:
         """The model's name at the endpoint; `unknown` until it was fetched."""
         model = self._connection.model if self._connection else self._config.model
         return model or "unknown"
+
+    @property
+    def dialect(self) -> Dialect:
+        """What the endpoint understands, as far as it is known."""
+        return self._connection.dialect if self._connection else self._config.dialect
 
     @property
     def has_free_seat(self) -> bool:

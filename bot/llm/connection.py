@@ -18,6 +18,7 @@ from bot.agent.sanitize import to_sendable
 from bot.domain import BRAKE_FINISH_REASON, ModelRequest, Reply
 from bot.errors import REFUSING, CallFailed, EndpointAway, EndpointRefused, PromptTooLong
 from bot.llm.diagnostics import is_unsupported_input
+from bot.llm.dialect import VLLM, find_dialect
 from bot.llm.endpoint_config import CONNECT_SECONDS, EndpointConfig, RouteAnswer
 from bot.llm.stream import StreamAccumulator
 
@@ -34,10 +35,14 @@ _CONNECTION_LOST = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolEr
 
 
 class EndpointConnection:
-    """The connections to one endpoint; `model` is the model's name there, None until it was fetched."""
+    """The connections to one endpoint; `model` is the model's name there, None until it was fetched.
+
+    `dialect`: what it understands, as far as its list of models was seen.
+    """
 
     def __init__(self, config: EndpointConfig) -> None:
         self.model = config.model
+        self.dialect = config.dialect
         self._config = config
         http = httpx2.AsyncClient(
             timeout=httpx2.Timeout(config.silence_seconds, connect=CONNECT_SECONDS, pool=None),
@@ -66,7 +71,7 @@ class EndpointConnection:
         A failure is left to that call.
         """
         with contextlib.suppress(APIError, ValueError):
-            await self._client.get("/models", cast_to=object)
+            await self._list_models()
 
     async def ask(self, url: str, body: Mapping[str, Any], *, with_model: bool = False) -> RouteAnswer:
         """Post to a route, at an address or a path below `/v1`; never raises for what the endpoint does.
@@ -133,8 +138,9 @@ class EndpointConnection:
 
     @contextlib.asynccontextmanager
     async def _open_stream(self, request: ModelRequest) -> AsyncIterator[AsyncStream[object]]:
-        body = self._config.dialect.build_body(await self._find_model(), request)
-        headers = self._config.dialect.build_headers(request)
+        model = await self._find_model()
+        body = self.dialect.build_body(model, request)
+        headers = self.dialect.build_headers(request)
         try:
             stream = await self._post(body, headers)
         except APIConnectionError as error:
@@ -148,12 +154,19 @@ class EndpointConnection:
     async def _find_model(self) -> str:
         """The name of the model to ask; the first that is listed, if none is set."""
         if self.model is None:
-            listed = await self._client.get("/models", cast_to=object)
+            listed = await self._list_models()
             try:
                 self.model = str(listed["data"][0]["id"])  # type: ignore[index]  # else no list of models
             except (LookupError, TypeError):
                 raise ValueError("no model is served") from None
         return self.model
+
+    async def _list_models(self) -> object:
+        """The list of models; where it shows another server than vLLM, that is spoken to in its dialect."""
+        listed = await self._client.get("/models", cast_to=object)
+        if self._config.dialect is VLLM:
+            self.dialect = find_dialect(listed) or VLLM
+        return listed
 
     async def _post(self, body: dict[str, Any], headers: dict[str, str]) -> AsyncStream[object]:
         return await self._client.post(

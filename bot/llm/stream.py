@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bot.agent.sanitize import to_sendable
-from bot.canvases import CANVAS_TOKENS
 from bot.domain import MAX_BLOCK_TIMES, CallTimes, Reply, ToolCall, Usage
 
 NO_USAGE = "the server sent no usage"
 CALL_ENDED_EARLY = "the call ended before the server counted"
 MAX_MODEL_CHARS = 200  # of a model's name: it is indexed, and PostgreSQL indexes nothing beyond 2.7 KB
+_CHARS_PER_TOKEN = 4
 MAX_COUNT = 2**53  # tokens; a larger number is no count, and counts as unknown
 
 Clock = Callable[[], float]
@@ -95,13 +95,13 @@ class StreamAccumulator:
     def has_only_thought(self, min_tokens: int) -> bool:
         """Whether at least `min_tokens` have arrived, all of them thought, and more is to come.
 
-        Where the server counts only at the end, whole canvases are counted.
+        Where the server counts only at the end, they are estimated from the characters.
         """
         if self._text or self._calls or not self._reasoning or self.finish_reason is not None:
             return False
         tokens = parse_count(self._running_usage, "completion_tokens")
         if tokens is None:
-            tokens = self._blocks * CANVAS_TOKENS
+            tokens = len(self._reasoning) // _CHARS_PER_TOKEN
         return tokens >= min_tokens
 
     def build_reply(self, *, is_ended: bool = True) -> Reply:
@@ -147,23 +147,25 @@ class StreamAccumulator:
     def _append_delta(self, delta: Mapping[str, Any]) -> None:
         """Add what the delta carries of the reply; an empty one is no block."""
         content = delta.get("content")
-        reasoning = delta.get("reasoning")
+        reasoning = delta.get("reasoning") or delta.get("reasoning_content")
         calls = delta.get("tool_calls")
         if not (content or reasoning or calls):
             return
         self._text += self._take(content or "")
         self._reasoning += self._take(reasoning or "")
-        for fragment in calls or ():
-            self._append_call_fragment(fragment)
+        for position, fragment in enumerate(calls or ()):
+            self._append_call_fragment(fragment, position)
         self._last_block = self._clock()
         self._first_block = self._first_block or self._last_block
         self._blocks += 1
         if self._blocks <= MAX_BLOCK_TIMES:
             self._block_times.append(self._last_block)
 
-    def _append_call_fragment(self, fragment: Mapping[str, Any]) -> None:
-        """Add a piece of a tool call to the call with its index."""
-        call = self._calls.setdefault(fragment.get("index") or 0, {"id": "", "name": "", "arguments": ""})
+    def _append_call_fragment(self, fragment: Mapping[str, Any], position: int) -> None:
+        """Add a piece of a tool call to the call with its index, or of its position where it has none."""
+        index = fragment.get("index")
+        number = position if index is None else index
+        call = self._calls.setdefault(number, {"id": "", "name": "", "arguments": ""})
         call["id"] = call["id"] or _read_text(fragment.get("id")) or ""
         function = fragment.get("function") or {}
         call["name"] += self._take(function.get("name") or "")

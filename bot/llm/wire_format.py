@@ -16,12 +16,12 @@ def write_tools(definitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
     return [{"type": "function", "function": definition} for definition in definitions]
 
 
-def write_messages(messages: Iterable[Message]) -> list[dict[str, Any]]:
+def write_messages(messages: Iterable[Message], reasoning_field: str = "reasoning") -> list[dict[str, Any]]:
     """The messages as the endpoint's JSON; an empty text is sent only where there is nothing else to send."""
-    return [_write_message(message) for message in messages]
+    return [_write_message(message, reasoning_field) for message in messages]
 
 
-def _write_message(message: Message) -> dict[str, Any]:
+def _write_message(message: Message, reasoning_field: str) -> dict[str, Any]:
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.call_id, "content": _build_content(message)}
     if message.calls:
@@ -30,7 +30,7 @@ def _write_message(message: Message) -> dict[str, Any]:
     else:
         body = {"role": message.role, "content": _build_content(message)}
     if message.reasoning is not None:
-        body["reasoning"] = break_control_tokens(message.reasoning)
+        body[reasoning_field] = break_control_tokens(message.reasoning)
     return body
 
 

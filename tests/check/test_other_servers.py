@@ -2,14 +2,16 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
+import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bot.check.findings import CheckReport
 from bot.http_server import serve
+from bot.sim.vllm.profile import OtherServer
 from bot.sim.vllm.server import Profile, SimulatedEndpoint
-from tests.support.endpoint_check import check_url, problem_statuses
+from tests.support.endpoint_check import check_endpoint, check_url, problem_statuses
 
 DROPPED_FIELDS = ("chat_template_kwargs", "repetition_detection", "priority")
 
@@ -92,6 +94,18 @@ async def test_fields_that_are_dropped_show_in_what_they_do_not_do() -> None:
         assert lacking in report.get_finding("protocol").seen
     assert "does not think though it was told to" in report.get_finding("thinking switch").seen
     assert report.get_finding("tool calls").status == report.get_finding("reply length").status == "pass"
+
+
+@pytest.mark.parametrize("server", get_args(OtherServer))
+async def test_another_server_is_named_and_what_it_lacks(server: OtherServer) -> None:
+    report = await check_endpoint(SimulatedEndpoint(Profile.of_server(server)))
+    version = report.get_finding("version")
+    assert version.seen == f"This seems to be {server}. What it does was read in its sources and never tried."
+    statuses = problem_statuses(report)
+    assert "fail" not in statuses.values()
+    for name in ("tool calls", "parallel calls", "thinking switch", "thoughts apart", "reply length"):
+        assert report.get_finding(name).status == "pass", name
+    assert statuses.keys() >= {"version", "protocol", "server timings", "typed reads"}
 
 
 async def test_a_server_that_answers_every_path_has_no_version() -> None:

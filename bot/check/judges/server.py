@@ -9,6 +9,7 @@ from bot.check.findings import Verdict, fail_verdict, pass_verdict, unknown_verd
 from bot.check.observations import Observations, RouteResponse
 from bot.llm import diagnostics
 from bot.llm.diagnostics import RECOMMENDED_RELEASE, SERVES_MODEL_SINCE, Release
+from bot.llm.dialect import VLLM, find_dialect
 from bot.llm.server_api import parse_models
 from bot.llm.stream import parse_count
 
@@ -61,6 +62,12 @@ def judge_version(observations: Observations) -> Verdict:
     release = parse_release(observations)
     if observations.version is None:
         return unknown_verdict(f"Not told: {observations.unknown_reason('version')}.")
+    dialect = find_dialect(observations.models.body) if observations.models is not None else None
+    if dialect is not None and dialect is not VLLM:
+        return warn_verdict(
+            f"This seems to be {dialect.server}. What it does was read in its sources and never tried.",
+            "vLLM 0.33, or see bot/docs/servers.md",
+        )
     if release is None and not is_vllm(observations):
         return unknown_verdict("This is not vLLM, or a proxy hides its /version and /metrics.")
     if release is None:

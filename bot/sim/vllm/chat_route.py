@@ -40,6 +40,7 @@ from bot.sim.vllm.hosted_api import (
 )
 from bot.sim.vllm.images import image_digests, tag_image_blocks
 from bot.sim.vllm.other_routes import OtherRouteDependencies, OtherRoutes
+from bot.sim.vllm.other_servers import OtherServerEncoder
 from bot.sim.vllm.request import EngineJob, RequestRecord
 from bot.sim.vllm.response import CompletionEncoder, ReplyOptions
 from bot.sim.vllm.script import ChatRequest
@@ -128,6 +129,8 @@ class EndpointApp:
             self._fingerprint,
         )
         make = HostedCompletionEncoder if profile.hosted else CompletionEncoder
+        if profile.server is not None:
+            make = OtherServerEncoder
         answer = make(job, head, ReplyOptions.from_body(log.body, profile), profile)
         return CompletionResponse(self._engine, job, answer, self._dependencies.on_change)
 

@@ -18,6 +18,7 @@ from bot.sim.vllm.engine import Engine, EngineDied
 from bot.sim.vllm.errors import ENGINE_DEAD, Json, ServerInfo, VllmRefusal, check_model, parse_body
 from bot.sim.vllm.hosted_api import build_refusal_body
 from bot.sim.vllm.metrics import render_exposition
+from bot.sim.vllm.other_servers import SERVERS
 from bot.sim.vllm.speech import MEDIA_TYPES, SpeechRequest, Synthesizer, parse_speech_body
 from bot.sim.vllm.tokenize import Tokenizer
 from bot.sim.vllm.transcription import AudioUpload, Transcriber, parse_audio_form
@@ -74,7 +75,7 @@ class OtherRoutes:
             vllm.append(Route("/v1/systemone", self._systemone, methods=["POST"]))
         if release >= (0, 33):
             vllm.append(Route("/v1/decisions", self._decisions, methods=["POST"]))
-        if self._server_info.profile.hosted:
+        if self._server_info.profile.hosted or self._server_info.profile.server:
             return everywhere
         return everywhere + vllm
 
@@ -82,6 +83,10 @@ class OtherRoutes:
         listed = {"id": self._server_info.model, "object": "model", "created": self._created}
         if self._server_info.profile.hosted:
             return JSONResponse({"object": "list", "data": [{**listed, "owned_by": "somebody"}]})
+        if self._server_info.profile.server is not None:
+            owner = SERVERS[self._server_info.profile.server].owner
+            owned = {} if owner is None else {"owned_by": owner}
+            return JSONResponse({"object": "list", "data": [{**listed, **owned}]})
         permission = {
             "id": f"modelperm-{secrets.token_hex(8)}",
             "object": "model_permission",

@@ -5,10 +5,11 @@ Pure values. A profile states only what is known of a release; everything else f
 
 from dataclasses import dataclass
 from math import inf
-from typing import Self
+from typing import Literal, Self
 
 from bot.sim.gemma.tokens import IMAGE_TOKENS
 
+OtherServer = Literal["mlx-vlm", "mistral.rs", "llama.cpp", "SGLang"]
 MAX_DENOISING_STEPS = 48  # of a canvas, by the checkpoint's generation_config.json
 
 
@@ -125,6 +126,9 @@ class Profile:
     know.
     """
 
+    server: OtherServer | None = None
+    """Another server than vLLM, as bot.sim.vllm.other_servers has them."""
+
     @property
     def knows_diffusion(self) -> bool:
         """Whether it has what vLLM has for diffusion models alone."""
@@ -165,6 +169,21 @@ class Profile:
         A canvas of its Timing is a token.
         """
         return cls(canvas=1, diffusion=False)
+
+    @classmethod
+    def of_server(cls, server: OtherServer) -> Self:
+        """Another server with a diffusion model, as its sources say."""
+        return cls(
+            server=server,
+            diffusion_checks=False,
+            prompt_details=server == "mlx-vlm",
+            reasoning_details=False,
+            force_usage=False,
+            request_metrics=False,
+            request_ids=False,
+            keep_alive_s=None,
+            by_priority=False,
+        )
 
     @classmethod
     def preview(cls) -> Self:

@@ -9,13 +9,14 @@ from typing import Any
 from bot.sim.gemma.template import TemplateInput, render_prompt
 from bot.sim.gemma.tokens import CONTROL_IDS, expand_images, token_id, tokenize
 from bot.sim.vllm.errors import Json, ServerInfo, VllmRefusal, check_model
+from bot.sim.vllm.other_servers import find_switch
 from bot.sim.vllm.profile import Profile
 from bot.sim.vllm.validation import check_continuation
 
 
 def to_template_input(body: Json, profile: Profile) -> TemplateInput:
     """The part of a request that the template sees."""
-    options = body.get("chat_template_kwargs") or {}
+    options = find_switch(body, profile.server)
     effort = body.get("reasoning_effort")
     thinking = options.get("enable_thinking")
     if not profile.thinking_switch:
@@ -28,7 +29,7 @@ def to_template_input(body: Json, profile: Profile) -> TemplateInput:
         thinking=bool(thinking),
         preserve_thinking=bool(options.get("preserve_thinking")),
         generate=body.get("add_generation_prompt", True) is not False,
-        continue_last=bool(body.get("continue_final_message")),
+        continue_last=bool(body.get("continue_final_message")) and profile.server is None,
         keeps_empty_thoughts=profile.keeps_empty_thoughts,
     )
 
