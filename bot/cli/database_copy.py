@@ -1,4 +1,4 @@
-"""What `canvasgram copy` asks for and says; bot/db/maintenance/database_copy does it."""
+"""What `canvasgram copy` asks for, and what it, `backup` and `restore` say about what goes along."""
 
 import sys
 from collections.abc import Iterator
@@ -17,6 +17,17 @@ def read_target() -> str:
     if sys.stdin.isatty():
         return str(typer.prompt("DATABASE_URL of the empty database", hide_input=True))
     return sys.stdin.readline().strip().removeprefix("DATABASE_URL=")
+
+
+def describe_backup(settings: Settings, env_file: Path) -> Iterator[str]:
+    """Yield what a backup holds and what it leaves out, in three sentences."""
+    yield "A backup is the database: conversations, people, jobs, tools with their secrets, and kept files."
+    others = [f"{env_file}, whose SECRETS_KEY alone opens these secrets"]
+    others += [str(folder) for folder in (settings.tools_dir, settings.documents_dir) if folder is not None]
+    homes = find_homes_folder(settings.database_url)
+    others += [str(homes)] if homes.exists() else []
+    yield f"It leaves out: {'; '.join(others)}."
+    yield "Copy that too; bot/docs/moving.md says how a bot moves to another machine."
 
 
 def copy_to(settings: Settings, target: str, env_file: Path, *, now: float) -> Iterator[str]:

@@ -358,10 +358,12 @@ def backup(
     env_file: EnvFile = ENV_FILE,
 ) -> None:
     """Back the database up, beside a running gateway or without one. It is done, and sound, at the end."""
+    from bot.cli.database_copy import describe_backup
     from bot.maintenance.backup import make_backup_now
 
     settings = _load_settings(env_file)
     typer.echo(f"Done: {asyncio.run(make_backup_now(settings, file, now=time.time()))}")
+    typer.echo("\n".join(describe_backup(settings, env_file)))
 
 
 @cli.command(
@@ -396,12 +398,15 @@ def restore(
     env_file: EnvFile = ENV_FILE,
 ) -> None:
     """Replace the database with a backup. Stop the gateway first; nothing sent since is sent again."""
+    from bot.cli.database_copy import describe_backup
     from bot.db.database_url import parse_database_path
     from bot.maintenance.restore import format_summary, restore_backup
 
-    url = _load_database_url(env_file)
+    settings = _load_settings(env_file)
+    url = settings.database_url
     summary = asyncio.run(restore_backup(url, file, answer_waiting=waiting, now=time.time()))
     typer.echo("\n".join(format_summary(summary, parse_database_path(url))))
+    typer.echo("\n".join(describe_backup(settings, env_file)))
 
 
 @cli.command(

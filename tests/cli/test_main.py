@@ -253,7 +253,17 @@ def test_a_backup_is_made_without_a_gateway_and_the_exit_code_tells_of_it(
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("INSERT INTO notices VALUES ('a', 'b', 0)")
         connection.commit()
-        assert call("backup", "copy.db") == (0, "Done: copy.db\n", "")
+        code, out, _ = call("backup", "copy.db")
+        assert (code, out.splitlines()) == (
+            0,
+            [
+                "Done: copy.db",
+                "A backup is the database: conversations, people, jobs, tools with their secrets, "
+                "and kept files.",
+                "It leaves out: .env, whose SECRETS_KEY alone opens these secrets.",
+                "Copy that too; bot/docs/moving.md says how a bot moves to another machine.",
+            ],
+        )
     with contextlib.closing(sqlite3.connect(ledger / "copy.db")) as connection:
         assert connection.execute("SELECT text FROM notices").fetchall() == [("b",)]
     assert call("backup", "copy.db") == (1, "", "copy.db exists already. Name another file.\n")
@@ -280,7 +290,9 @@ def test_an_export_needs_a_chat_of_which_anything_is_kept(call: CommandRunner, l
     assert (code, out, "File exists" in err) == (2, "", True)
 
 
-def test_a_backup_is_restored_and_the_output_says_what_that_means(call: CommandRunner, ledger: Path) -> None:
+def test_a_backup_is_restored_and_the_output_says_what_that_means(
+    call: CommandRunner, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (ledger / "copy.db").write_bytes((ledger / "here.db").read_bytes())
     (ledger / "here.db").write_bytes(b"a ruin")
     code, out, _ = call("restore", "copy.db")
@@ -288,8 +300,12 @@ def test_a_backup_is_restored_and_the_output_says_what_that_means(call: CommandR
     assert out.startswith("here.db is as it was on ")
     assert "kept for 30 days at most: here.db.before-restore-" in out
     assert "cannot be read, so people, groups and consents are those of the backup" in out
+    (ledger / "here.db-mcp").mkdir()
+    monkeypatch.setenv("TOOLS_DIR", "my-tools")
+    monkeypatch.setenv("DOCUMENTS_DIR", "papers")
     code, out, _ = call("restore", "copy.db", "--waiting")
     assert "of another gateway" in out
+    assert f"alone opens these secrets; my-tools; papers; {ledger / 'here.db-mcp'}." in out
     code, out, err = call("restore", "nowhere.db")
     assert (code, out, err) == (1, "", "nowhere.db cannot be copied: No such file or directory.\n")
 
