@@ -77,7 +77,7 @@ def copy_database(
             )
         progress.end()
         _commit(target, target_url)
-        mark = {"subject": COPIED, "text": describe_database(target_url), "told_at": now}
+        mark = {"subject": COPIED, "text": f"copied to {describe_database(target_url)}", "told_at": now}
         put_mark = upsert(notices).values(mark)
         source.execute(put_mark.on_conflict_do_update(index_elements=["subject"], set_=mark))
         _commit(source, source_url)

@@ -24,10 +24,10 @@ async def begin(tx: Transaction, *, began_at: float) -> int:
     """
     statement = insert(lives).values(began_at=began_at, seen_at=began_at).returning(lives.c.id)
     life = int((await tx.execute(statement)).scalar_one())
-    copied_to = await tx.execute(select(notices.c.text).where(notices.c.subject == COPIED))
-    if (target := copied_to.scalar_one_or_none()) is not None:
+    marks = await tx.execute(select(notices.c.text).where(notices.c.subject == COPIED))
+    if (notice := marks.scalar_one_or_none()) is not None:
         raise SettingsRefused(
-            f"DATABASE_URL: this database was copied to {target}, and what is due is done there. Put that "
+            f"DATABASE_URL: this database was {notice}, and what is due is done there. Put that "
             "into DATABASE_URL, or start the gateway here again with `canvasgram run --here`."
         )
     return life
