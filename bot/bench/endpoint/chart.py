@@ -55,7 +55,8 @@ def _draw_curve(axes: Axes, canvas_seconds: float, canvases: int) -> None:
 
 
 def _draw_frame(axes: Axes, result: BenchResult) -> None:
-    axes.set_xlabel("output tokens of the answer (256 are one canvas)")
+    unit = " (256 are one canvas)" if result.has_canvases else ""
+    axes.set_xlabel(f"output tokens of the answer{unit}")
     axes.set_ylabel("tokens a second, whole answer")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)

@@ -82,21 +82,20 @@ def _describe_usage(measurements: EndpointMeasurements) -> str:
     silent = sum(call.output is None for call in calls)
     if silent:
         return (
-            f"the server sent none with {silent} of {len(calls)} answers: "
-            "their tokens, canvases and rates are unknown"
+            f"the server sent none with {silent} of {len(calls)} answers: their tokens and rates are unknown"
         )
     finer = sum(call.blocks > (call.canvases or 0) for call in calls)
     if finer:
         return (
-            f"sent with every answer; but {finer} came in more blocks than canvases: "
-            "this does not write in canvases"
+            f"sent with every answer; {finer} came in more blocks than one for each 256 tokens: "
+            "this writes token by token"
         )
     return "sent with every answer"
 
 
 def _describe_counters(measurements: EndpointMeasurements) -> str:
     if measurements.counters_before is None or measurements.counters_after is None:
-        return "not readable: steps a canvas are unknown, and whether others used the endpoint"
+        return "not readable: denoising steps are unknown, and whether others used the endpoint"
     other_requests = _describe_other_requests(
         measurements.counters_before.requests,
         measurements.counters_after.requests,

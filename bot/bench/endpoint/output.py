@@ -14,14 +14,17 @@ from bot.bench.endpoint.published import PUBLISHED_FIGURES, READING_NOTES, Publi
 from bot.bench.endpoint.result import BenchResult, GatewayDifference, MeasuredRow, ToolCallScore
 from bot.tables import Line, TextTable
 from bot.usage.plain_text import escape_for_terminal
+from bot.usage.tables import leave_out_canvases
 
 UNKNOWN_MARK = "-"
 FOOTNOTES = (
-    "Tokens are the server's own counts. Canvases are estimated: output tokens / 256, rounded up, an answer.",
+    "Tokens are the server's own counts.",
+    "Canvases are estimated: output tokens / 256, rounded up, an answer.",
     "An answer of one canvas has no rate: a canvas costs the same however few tokens stand in it.",
     "At once: how many were sent at a time; how many the server answers at a time, it does not tell.",
-    "Median s: of the answers. First s: to the first block, the median. Steps: denoising steps a canvas.",
-    "S/canvas: all seconds over all canvases. Next s: from block to block, the mean of streamed answers.",
+    "Median s: of the answers. First s: to the first block, the median.",
+    "Steps: denoising steps a canvas. S/canvas: all seconds over all canvases.",
+    "Next s: from block to block, the mean of streamed answers.",
     "Tok/s: of one answer, the mean. In all: the tokens of all that were sent at once, over all their time.",
 )
 
@@ -35,14 +38,14 @@ def format_lines(result: BenchResult, *, compare: bool = False) -> Iterator[Line
         yield ""
         yield table
     yield ""
-    yield from FOOTNOTES
+    yield from _list_footnotes(result)
     if compare:
         yield from READING_NOTES
 
 
 def format_markdown(result: BenchResult) -> Iterator[str]:
     """The whole result as a Markdown page."""
-    yield "# Seconds, tokens and canvases"
+    yield "# Seconds, tokens and canvases" if result.has_canvases else "# Seconds and tokens"
     yield ""
     yield from (f"- {line}" for line in _format_conditions(result))
     for table in build_tables(result):
@@ -52,16 +55,21 @@ def format_markdown(result: BenchResult) -> Iterator[str]:
         yield _format_markdown_row(["---"] * table.text_columns + ["---:"] * number_columns)
         yield from (_format_markdown_row(line) for line in table.rows)
     yield ""
-    yield from (f"- {line}" for line in (*FOOTNOTES, *READING_NOTES))
+    yield from (f"- {line}" for line in (*_list_footnotes(result), *READING_NOTES))
+
+
+def _list_footnotes(result: BenchResult) -> Iterator[str]:
+    return (line for line in FOOTNOTES if result.has_canvases or "canvas" not in line.lower())
 
 
 def build_tables(result: BenchResult, *, compare: bool = True) -> Iterator[TextTable]:
     """The tables that have anything to show; with `compare` the published figures come last."""
     if result.rows:
         conditions = tuple(_format_row_conditions(row) for row in result.rows)
-        yield TextTable("What was asked", _CONDITION_TITLES, conditions, text_columns=2)
+        asked = TextTable("What was asked", _CONDITION_TITLES, conditions, text_columns=2)
         times = tuple(_format_row_times(row) for row in result.rows)
-        yield TextTable("How long it took", _TIME_TITLES, times, text_columns=2)
+        taken = TextTable("How long it took", _TIME_TITLES, times, text_columns=2)
+        yield from (asked, taken) if result.has_canvases else map(leave_out_canvases, (asked, taken))
     if result.differences:
         yield from (_build_difference_table(difference) for difference in result.differences)
     if result.tools:

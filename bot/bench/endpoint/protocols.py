@@ -104,8 +104,8 @@ ANSWER_PROTOCOLS = (
 """The protocols that are also run through the gateway."""
 PROTOCOLS = (
     *ANSWER_PROTOCOLS,
-    BenchProtocol("prose", "prose, a canvas at most", _PROSE_PROMPTS),
-    BenchProtocol("code", "code, a canvas at most", _CODE_PROMPTS),
+    BenchProtocol("prose", "prose, 256 tokens at most", _PROSE_PROMPTS),
+    BenchProtocol("code", "code, 256 tokens at most", _CODE_PROMPTS),
     BenchProtocol("canvases", "the same prose, four at once", _PROSE_PROMPTS, at_once=4),
     BenchProtocol(
         "lengths",

@@ -233,6 +233,12 @@ class BenchResult:
         return next((row for row in self.rows if (row.way, row.key, row.streamed) == wanted), None)
 
     @property
+    def has_canvases(self) -> bool:
+        """Whether no answer came in more blocks than it has canvases, as they do token by token."""
+        calls = [call for row in self.rows for call in row.calls if call.output]
+        return not any(call.blocks > (call.canvases or 0) for call in calls)
+
+    @property
     def canvas_seconds(self) -> float | None:
         """Seconds from one canvas to the next with one call at a time, over all that show it."""
         return _seconds_per_further_canvas(

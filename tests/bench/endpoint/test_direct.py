@@ -293,7 +293,11 @@ async def test_a_hosted_model_is_called_in_the_common_protocol_and_reported_to_w
     assert result.rows[0].thinking == direct.THINKING_SERVER_DEFAULT
     assert {case.thinking for case in result.tools} == {direct.THINKING_SERVER_DEFAULT}
     conditions = dict(result.conditions)
-    assert "this does not write in canvases" in conditions["usage"]
+    assert "this writes token by token" in conditions["usage"]
+    shown = "\n".join(line for line in output.format_markdown(result) if "SIMULATION" not in line)
+    assert "tok/s" in shown
+    ours = shown.partition("## What others")[0].lower()
+    assert "canvas" not in ours.replace("canvasgram", "")
     assert conditions["server"].startswith("no vLLM")
     assert conditions["server's own counters"].startswith("not readable")
     assert all("chat_template_kwargs" not in request.body for request in endpoint.requests)
