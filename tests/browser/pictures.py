@@ -36,6 +36,7 @@ async def open_tab(browser: Browser, address: str, width: int) -> AsyncIterator[
     context = await browser.new_context(
         viewport={"width": width, "height": HEIGHT}, device_scale_factor=SCALE, color_scheme="light"
     )
+    context.set_default_timeout(60_000)
     page = await context.new_page()
     await page.goto(address)
     yield page
