@@ -156,7 +156,7 @@ async def test_a_message_can_be_replied_to(visit: Visit):
 
 async def test_what_is_new_is_answered_with_sources_that_can_be_opened(visit: Visit):
     async with open_page() as gateway, visit(gateway.address) as page:
-        await page.get_by_role("button", name="What is new in Grey Point?").click()
+        await page.locator(".keys").get_by_text("What is new in Grey Point?").click()
         source = answers(page).last.get_by_role("link", name="1 grey-point-herald.example")
         address = await source.get_attribute("href")
         assert await answers(page).last.get_by_role("link", name="[1]").get_attribute("href") == address
