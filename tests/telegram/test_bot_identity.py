@@ -53,5 +53,5 @@ async def test_a_refusal_and_an_absence_are_distinguished_without_the_token(
 
 
 async def test_no_telegram_at_the_address_is_reported() -> None:
-    with pytest.raises(TelegramAway, match=r"does not answer at http://127\.0\.0\.1:9 "):
+    with pytest.raises(TelegramAway, match=r"does not answer at http://127\.0\.0\.1:9: Connection"):
         await check_token(TOKEN, "http://127.0.0.1:9")

@@ -115,6 +115,9 @@ class Engine:
                 until = monotonic() + pause if pause else None
                 while not await self._wait_for(future, until, keep_alive_seconds):
                     yield None
+                while self._release_signal is not None:  # held since this canvas began
+                    if not await self._wait_for(self._release_signal, None, keep_alive_seconds):
+                        yield None
                 pause = 0.0
                 self._record_canvas(job, shape, end)
                 yield Canvas(text, end, is_last=number + 1 == len(canvases))

@@ -111,6 +111,17 @@ async def test_held_canvases_wait_for_release() -> None:
     assert {answer.message["content"] for answer in answers} == {"echo: a", "echo: b"}
 
 
+async def test_a_canvas_that_is_under_way_is_held_as_well() -> None:
+    endpoint = SimulatedEndpoint(timing=Timing.canvas(0.05))
+    async with open_client(endpoint) as player, send_concurrently(player, user("a")) as [sent]:
+        await endpoint.wait_until(lambda: endpoint.running == 1)
+        endpoint.hold()
+        await asyncio.wait([sent], timeout=0.3)
+        assert not sent.done()
+        endpoint.release()
+        await sent
+
+
 async def test_no_more_run_at_once_than_there_are_seats() -> None:
     endpoint = SimulatedEndpoint(seats=2)
     async with open_client(endpoint) as player:
