@@ -5,6 +5,7 @@ A command imports what it needs when it is called; one that Ctrl-C may interrupt
 
 import asyncio
 import functools
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -203,7 +204,7 @@ def questions(endpoint: EndpointOption = "http://localhost:8000/v1", key: KeyOpt
 
 
 def _measure_reads(
-    use: "ReadUse", cases: "list[ReadCase]", endpoint: str, key: str | None, out: Path | None
+    use: "ReadUse", cases: Iterable["ReadCase"], endpoint: str, key: str | None, out: Path | None
 ) -> None:
     from bot.bench.endpoint.run import EndpointAddress
     from bot.bench.policies.typed_reads import measure_reads

@@ -119,11 +119,11 @@ def run_recall(folder: Path, print_line: PrintLine = lambda line: None) -> Recal
     )
 
 
-def list_read_cases(folder: Path) -> list[ReadCase]:
+def list_read_cases(folder: Path) -> Iterator[ReadCase]:
     """What is read of the questions that several passages may answer: whether the few best hold evidence."""
     cases = (case for path in _list_files(folder) for case in _read_cases(path))
     reads = (_build_read_case(case, _find_passages(case, MAX_READ)) for case in cases)
-    return [read for read in reads if read.questions]
+    return (read for read in reads if read.questions)
 
 
 def _build_read_case(case: _Case, passages: Sequence[TextPassage]) -> ReadCase:

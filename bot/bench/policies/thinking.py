@@ -132,17 +132,15 @@ def _read_folder(folder: Path) -> Iterator[PolicyCase]:
         yield from read_cases(folder, path.name)
 
 
-def list_read_cases(folders: Sequence[Path]) -> list[ReadCase]:
+def list_read_cases(folders: Sequence[Path]) -> Iterator[ReadCase]:
     """What is read of the cases that words leave in doubt: whether their work is heavy."""
-    reads = []
     for folder in folders:
         tools = read_tools(find_beside(folder, TOOLS_FILE))
         for case in _read_folder(folder):
             decision = decide_case(case)
             if decision.is_unsure and find_class(case) is not None:
                 definitions = [asdict(tools[name]) for name in case.tool_names]
-                reads.append(_build_read_case(case, decision, describe_work([case.text], definitions)))
-    return reads
+                yield _build_read_case(case, decision, describe_work([case.text], definitions))
 
 
 def _build_read_case(case: PolicyCase, decision: ThinkingDecision, state: str) -> ReadCase:

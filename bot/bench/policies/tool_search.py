@@ -143,16 +143,16 @@ def run_tool_search(
     )
 
 
-def list_read_cases(options: ToolSearchOptions) -> list[ReadCase]:
+def list_read_cases(options: ToolSearchOptions) -> Iterator[ReadCase]:
     """What is read of the cases of which words do not clearly name a tool: which one is needed."""
     paths = _list_files(options)
     tool_pool = _ToolPool(options, _read_descriptions(paths))
-    return [
+    return (
         _build_read_case(case, tool_set, options.prompt_budget, rivals)
         for path in paths
         for case, tool_set in _list_cases(path, tool_pool)
         if (rivals := tool_set.find_rivals([case.text]))
-    ]
+    )
 
 
 def _build_read_case(

@@ -3,7 +3,7 @@
 Prints nothing. What is measured can be stored where the gateway looks for it; of a simulated model it is not.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -49,11 +49,13 @@ class _JudgedRead:
 async def measure_reads(
     address: EndpointAddress,
     use: ReadUse,
-    cases: Sequence[ReadCase],
+    cases: Iterable[ReadCase],
     folder: Path | None,
     endpoint: SimulatedEndpoint | None = None,
 ) -> list[Line]:
     """Read all cases, and store the gain in `folder`; tests pass the simulated `endpoint`.
+
+    The endpoint is looked for before the first case is built, which may take long.
 
     Raises QuestionRefused if the endpoint cannot read so or there are no cases.
     """
@@ -75,7 +77,7 @@ async def measure_reads(
     return lines
 
 
-async def _read_all(reader: TypedReader, cases: Sequence[ReadCase]) -> AsyncIterator[_JudgedRead]:
+async def _read_all(reader: TypedReader, cases: Iterable[ReadCase]) -> AsyncIterator[_JudgedRead]:
     """Read one case after the other, until the endpoint says that it cannot."""
     for case in cases:
         began_at = monotonic()

@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from bot.bench.endpoint.run import EndpointAddress
 from bot.bench.policies import recall, thinking, tool_search
 from bot.bench.policies.typed_reads import ReadCase, measure_reads
 from bot.cli.main import cli
-from bot.errors import QuestionRefused
+from bot.errors import QuestionRefused, ServerAway
 from bot.http_server import serve
 from bot.llm.read_gains import ReadGain, ReadUse, load_gains
 from bot.sim.vllm.server import Profile, SimulatedEndpoint
@@ -37,7 +37,7 @@ SENTENCES = (
 
 
 async def measure(
-    use: ReadUse, cases: Sequence[ReadCase], folder: Path, endpoint: SimulatedEndpoint
+    use: ReadUse, cases: Iterable[ReadCase], folder: Path, endpoint: SimulatedEndpoint
 ) -> tuple[str, ReadGain | None]:
     """What is printed, and stored, of an endpoint that is served as a real one."""
     async with serve(endpoint.app) as url:
@@ -95,7 +95,7 @@ async def test_cases_in_doubt_are_read_for_heavy_work(tmp_path: Path) -> None:
     row = {"text": "Voisitko auttaa minua siinä asiassa?", "tools": ["switch_lamp"], "needs_tools": True}
     in_doubt = json.dumps(row | {"source": "fi", "heavy": True})
     path.write_text(f"{path.read_text()}{in_doubt}\n", encoding="utf-8")
-    cases = thinking.list_read_cases([tmp_path])
+    cases = list(thinking.list_read_cases([tmp_path]))
     assert len(cases) == 1
     _, gain = await measure("thinking", cases, tmp_path / "out", SimulatedEndpoint(judge=lambda _: (99, 1)))
     assert gain == ReadGain("diffusiongemma", 1, gained=1, lost=0)
@@ -108,6 +108,13 @@ def test_of_a_simulated_model_nothing_is_stored(recall_folder: Path, tmp_path: P
     assert "right of 1: 0 by words" in result.output
     assert "no model ran" in result.output
     assert not (tmp_path / "out").exists()
+
+
+def test_an_endpoint_that_is_away_is_named_before_the_cases_are_read(tmp_path: Path) -> None:
+    (tmp_path / "paragraphs.en.json.gz").write_bytes(b"minutes of work where it is a large file")
+    options = ["--data", str(tmp_path), "--endpoint", "http://127.0.0.1:9/v1"]
+    result = CliRunner().invoke(cli, ["bench", "recall", *options])
+    assert isinstance(result.exception, ServerAway), result.exception
 
 
 async def test_an_endpoint_without_typed_reads_is_refused_in_words(recall_folder: Path) -> None:
