@@ -91,8 +91,10 @@ class RecordedReads:
 
     async def _may_read(self, fallback: ModelEndpoint, subject: ReadSubject) -> bool:
         """Whether all that the text may hold may go to the second endpoint."""
-        if subject.kinds is None or not fallback.is_external:
-            return subject.kinds is not None
+        if subject.kinds is None:
+            return False
+        if not fallback.is_external:
+            return True
         async with self._database.read_transaction() as tx:
             consent = await chat_settings.load_consent(tx, subject.chat, fallback.host)
         return consent.kinds is not None and subject.kinds <= consent.kinds

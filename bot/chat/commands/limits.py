@@ -29,7 +29,7 @@ async def handle_limits(context: ActionContext) -> ActionResult:
     target, _, value = " ".join(context.args.split()).rpartition(" ")
     value = value.lower()
     if not target or not LIMIT_VALUE.fullmatch(value):
-        return reply_hint(context.translate(await _choose_how_to(context)))
+        return reply_hint(context.translate(_choose_how_to(await context.has_canvases())))
     if target.lower() == "all":
         return await set_limit(context, EVERYBODY, value)
     try:
@@ -39,8 +39,8 @@ async def handle_limits(context: ActionContext) -> ActionResult:
     return await set_limit(context, person, value)
 
 
-async def _choose_how_to(context: ActionContext) -> str:
-    return HOW_TO if await context.has_canvases() else _HOW_TO_IN_TOKENS
+def _choose_how_to(has_canvases: bool) -> str:
+    return HOW_TO if has_canvases else _HOW_TO_IN_TOKENS
 
 
 async def _show_current(context: ActionContext) -> ActionResult:
@@ -61,7 +61,7 @@ async def _show_current(context: ActionContext) -> ActionResult:
         if rule.person != EVERYBODY
     ]
     translate = context.translate
-    how_to = translate(await _choose_how_to(context)).replace("`", "")
+    how_to = translate(_choose_how_to(has_canvases)).replace("`", "")
     rule = _format_rule(translate, translate("Every member"), everybody, has_canvases)
     entries = [(line, ()) for line in ("", rule, *personal, "", how_to)]
     used = _format_used(translate, usage, has_canvases)

@@ -103,13 +103,14 @@ def judge_output(observations: Observations) -> Verdict:
         pace += f", {steps:.0f} denoising steps each by the server's count"
     observation = f"{tokens} tokens came in {count} blocks{pace}"
     minimum, maximum = _canvas_length_limits(response, tokens)
-    if minimum <= CANVAS_TOKENS <= maximum:
-        if steps is not None and steps >= _CAPPED_STEPS:
-            return warn_verdict(
-                f"{observation}: nearly all run to the limit of {_MAX_STEPS}, which takes several times as "
-                "long. A default top_k, or a top_p below 1, does that (vllm#58440).",
-                "--override-generation-config without top_k and top_p",
-            )
+    is_full_width = minimum <= CANVAS_TOKENS <= maximum
+    if is_full_width and steps is not None and steps >= _CAPPED_STEPS:
+        return warn_verdict(
+            f"{observation}: nearly all run to the limit of {_MAX_STEPS}, which takes several times as "
+            "long. A default top_k, or a top_p below 1, does that (vllm#58440).",
+            "--override-generation-config without top_k and top_p",
+        )
+    if is_full_width:
         return pass_verdict(f"{observation}: canvases of {CANVAS_TOKENS}.")
     length = str(minimum)
     if minimum != maximum:
