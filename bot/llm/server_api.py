@@ -47,6 +47,11 @@ class ServerCounters:
 
 async def fetch_models(url: str, api_key: str | None = None) -> tuple[ServedModel, ...]:
     """The models served at `url` (which ends with `/v1`); raises ServerAway or KeyRefused."""
+    return parse_models(await fetch_model_list(url, api_key))
+
+
+async def fetch_model_list(url: str, api_key: str | None = None) -> Mapping[str, Any]:
+    """The list of the models at `url` as the server sends it; raises as `fetch_models`."""
     response = await _get(f"{url}/models", api_key)
     if response.status_code in {401, 403}:
         article = "another" if api_key else "a"
@@ -56,7 +61,7 @@ async def fetch_models(url: str, api_key: str | None = None) -> tuple[ServedMode
     listed = _parse_json(response)
     if not response.is_success or not isinstance(listed.get("data"), list):
         raise ServerAway(f"What answers at {url} is no model endpoint: it has no {url}/models.")
-    return parse_models(listed)
+    return listed
 
 
 def parse_models(body: Mapping[str, Any]) -> tuple[ServedModel, ...]:

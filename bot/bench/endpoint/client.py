@@ -16,7 +16,7 @@ from bot.domain import Message, ModelRequest, Reply
 from bot.errors import EndpointAway, EndpointRefused, ServerAway
 from bot.llm import server_api
 from bot.llm.client import ModelClient
-from bot.llm.dialect import PLAIN, VLLM, Dialect
+from bot.llm.dialect import PLAIN, VLLM, Dialect, find_dialect
 from bot.llm.endpoint_config import CONNECT_SECONDS, SILENCE_SECONDS
 from bot.llm.seats import SeatLimiter
 from bot.llm.stream import StreamAccumulator, make_epoch_clock
@@ -27,9 +27,9 @@ MAX_REFUSAL_CHARACTERS = 200  # of a refusal that are shown
 
 @dataclass(frozen=True, slots=True)
 class BenchTarget:
-    """The endpoint that is measured.
+    """The endpoint that is measured; `dialect` is what it understands, as the gateway finds it.
 
-    `version` None: it is not vLLM, and only the common protocol is used.
+    `version` None: it tells none.
     """
 
     url: str
@@ -37,21 +37,18 @@ class BenchTarget:
     model: str
     context_tokens: int | None
     version: str | None
-
-    @property
-    def dialect(self) -> Dialect:
-        """The dialect it understands."""
-        if self.version is None:
-            return PLAIN
-        return VLLM
+    dialect: Dialect = VLLM
 
 
 async def find_target(url: str, api_key: str | None) -> BenchTarget:
     """Find out what answers at `url`; raises ServerAway or KeyRefused."""
-    served = await server_api.fetch_models(url, api_key)
+    listed = await server_api.fetch_model_list(url, api_key)
+    served = server_api.parse_models(listed)
     if not served:
         raise ServerAway(f"The endpoint at {url} serves no model.")
-    return BenchTarget(url, api_key, served[0].name, served[0].context, await server_api.fetch_version(url))
+    version = await server_api.fetch_version(url)
+    dialect = find_dialect(listed) or (PLAIN if version is None else VLLM)
+    return BenchTarget(url, api_key, served[0].name, served[0].context, version, dialect)
 
 
 def build_request(text: str, max_tokens: int, *, thinking: bool = False) -> ModelRequest:

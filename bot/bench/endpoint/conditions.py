@@ -13,7 +13,9 @@ from bot.bench.endpoint.client import BenchTarget
 from bot.bench.endpoint.direct import EndpointMeasurements, subtract_counters
 from bot.bench.endpoint.protocols import MAX_ANSWER_TOKENS
 from bot.bench.harness import machine
+from bot.llm.dialect import VLLM
 
+UNKNOWN_VERSION = "of a version that it does not tell"
 SAMPLING_NOTE = (
     "no temperature, seed or penalty is sent: today's servers refuse them for this model, 0 as well"
 )
@@ -64,9 +66,11 @@ def describe_conditions(
 
 
 def _describe_server(target: BenchTarget) -> str:
-    if target.version is None:
-        return "no vLLM that tells its version: asked in the common protocol, so thinking is its own choice"
-    return f"vLLM {target.version}"
+    if target.dialect is VLLM:
+        return f"vLLM {target.version or UNKNOWN_VERSION}"
+    if target.dialect.thinking:
+        return f"{target.dialect.server}: asked as it understands by its sources"
+    return "no vLLM that tells its version: asked in the common protocol, so thinking is its own choice"
 
 
 def _describe_flags(measurements: EndpointMeasurements) -> Iterator[str]:

@@ -117,7 +117,7 @@ class _DirectRun:
         self._target = target
         self._measurements = measurements
         self._on_progress = on_progress
-        self._thinking_label = THINKING_SERVER_DEFAULT if target.version is None else THINKING_OFF
+        self._thinking_label = THINKING_OFF if target.dialect.thinking else THINKING_SERVER_DEFAULT
 
     async def measure_first_request(self) -> None:
         """The first request, in a row of its own; then one answer that is dropped, to warm up."""
@@ -144,7 +144,7 @@ class _DirectRun:
         toolbox = tool_calls.build_toolbox()
         cases = tool_calls.select_cases(quick=quick)
         thinking_label = THINKING_SERVER_DEFAULT
-        if self._target.version is not None:
+        if self._target.dialect.thinking:
             thinking_label = THINKING_ON if thinking else THINKING_OFF
         verdicts: list[tool_calls.ToolCallVerdict] = []
         calls: list[MeasuredCall] = []

@@ -36,6 +36,7 @@ from bot.cli.main import cli
 from bot.errors import KeyRefused, ServerAway, SettingsRefused
 from bot.http_server import serve
 from bot.llm.server_api import ServerCounters
+from bot.sim.vllm.profile import OtherServer
 from bot.sim.vllm.server import ChatRequest, Profile, ScriptedReply, SimulatedEndpoint, Timing
 from tests.support.terminal_text import lay_out
 
@@ -390,3 +391,13 @@ def test_the_commands_print_the_result_and_exit_with_its_code(
         assert "written: " in done.stderr
         plain = CliRunner().invoke(cli, ["bench", command, "--endpoint", "http://gpu:8000/v1", "--quick"])
         assert plain.stdout.startswith("NOT WHOLE: It was stopped by hand.")
+
+
+@pytest.mark.parametrize("server", ["mlx-vlm", "SGLang"])
+async def test_another_server_is_asked_as_the_gateway_asks_it(server: OtherServer) -> None:
+    endpoint = SimulatedEndpoint(profile=Profile.of_server(server), brain=simulated.answer_prompt)
+    result = await measure(endpoint, DirectOptions((TWO_SHORT_ANSWERS,), quick=True))
+    assert [(score.thinking, score.right) for score in result.tools] == [("off", 2), ("on", 2)]
+    assert [record.thinking for record in endpoint.requests] == [False] * 6 + [True] * 2
+    assert dict(result.conditions)["server"].startswith(f"{server}: asked as it understands")
+    assert not any("repetition_detection" in record.body for record in endpoint.requests)
