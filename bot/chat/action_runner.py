@@ -7,7 +7,14 @@ from dataclasses import replace
 
 from bot.attachments.outgoing_files import plan_file_parts
 from bot.chat.access import ACCESS_LOST
-from bot.chat.actions import Action, ActionContext, ActionDependencies, ActionResult, ReadOnlyAction
+from bot.chat.actions import (
+    Action,
+    ActionContext,
+    ActionDependencies,
+    ActionResult,
+    ReadOnlyAction,
+    reply_text,
+)
 from bot.db.conversations import turns
 from bot.db.engine import Database
 from bot.db.people import groups as group_rows
@@ -16,7 +23,7 @@ from bot.db.people.people import RoleOrBlocked
 from bot.db.queues import inbox, outbox, outbox_files
 from bot.db.transaction import Transaction
 from bot.domain import Lane, Part
-from bot.errors import StoreUnavailable
+from bot.errors import ChangeRefused, StoreUnavailable
 from bot.telegram.incoming.update import ParsedUpdate
 from bot.translations.translator import Translator, load_translator, match_language
 
@@ -47,7 +54,8 @@ class ActionRunner:
         """Act, answer and mark the items done in one transaction; then do what is outside the database.
 
         True: they are not done, and are to be handled once more. A ReadOnlyAction acts before that
-        transaction: it would hold the write lock as long as it reads.
+        transaction: it would hold the write lock as long as it reads. Of an action that raises ChangeRefused
+        the reason is said.
         """
         first = updates[0]
         now = self._clock()
@@ -69,10 +77,10 @@ class ActionRunner:
         result: ActionResult | None = None
         if isinstance(action, ReadOnlyAction):
             async with self._database.long_read_transaction() as tx:
-                result = await action(await build_context(tx))
+                result = await _act(action, await build_context(tx), first)
         async with self._database.transaction() as tx:
             if result is None:
-                result = await action(await build_context(tx))
+                result = await _act(action, await build_context(tx), first)
             if result.parts:
                 parts = _mute(result.parts, all_silent=first.item.stale)
                 reply_to = result.reply_to or _find_asking_message(first, lane)
@@ -112,6 +120,14 @@ class ActionRunner:
         if role is None or update.person is None or not is_known:
             return load_translator(match_language(update.language_code))
         return self._deps.access.get_translator(update.person)
+
+
+async def _act(action: Action, context: ActionContext, update: ParsedUpdate) -> ActionResult:
+    try:
+        return await action(context)
+    except ChangeRefused as refused:
+        text = refused.explain(context.translate)
+        return ActionResult(toast=text) if update.tap else reply_text(text)
 
 
 async def _settle(tx: Transaction, ids: Sequence[int], role: RoleOrBlocked | None, *, now: float) -> None:

@@ -8,6 +8,7 @@ transaction, as a ReadOnlyAction.
 import itertools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
@@ -28,12 +29,14 @@ from bot.db.tools.audit import Actor
 from bot.db.transaction import Transaction
 from bot.db.usage import counter_readings
 from bot.domain import Button, InboxItem, Lane, OutgoingFile, Part
+from bot.errors import ChangeRefused
 from bot.jobs.user_jobs import UserJobs
 from bot.maintenance.retention import RetentionPolicy
 from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.tool_registry.registry import ToolRegistry
 from bot.tool_registry.sign_in_flows import SignInFlows
 from bot.tool_registry.tool_info import BuiltinTools
+from bot.translations.formats import format_number
 from bot.translations.translator import Translator, translatable
 from bot.turns import Approvals, ModelEndpoint, PromptBreakdowns, ToolQuestions
 
@@ -299,6 +302,16 @@ def build_part(text: str, *rows: tuple[Button, ...], code: str = "") -> Part:
     offset = count_utf16_units(text[: text.index(code)])
     entity = {"type": "code", "offset": offset, "length": count_utf16_units(code)}
     return Part(text, (entity,), rows)
+
+
+def check_length(text: str, limit: int) -> None:
+    """Raise ChangeRefused for words of somebody that are more than is kept of them."""
+    if len(text) > limit:
+        raise ChangeRefused(
+            "That's {count} characters; the limit is {limit}. Please shorten it.",
+            count=partial(format_number, number=len(text)),
+            limit=partial(format_number, number=limit),
+        )
 
 
 def reply_change(context: ActionContext, change: AdminChange) -> ActionResult:

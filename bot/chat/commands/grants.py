@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from bot.chat.actions import ActionContext, ActionResult, reply_text
 from bot.chat.commands.tool_text import begin_admin_action, load_person_names
-from bot.errors import ChangeRefused
 from bot.tool_registry import formatting
 from bot.tool_registry.admin_actions import AdminAction
 from bot.tool_registry.grants import GRANTEE_HELP, Grantee, grant_tool, resolve_grantee, revoke_grant
@@ -39,11 +38,8 @@ async def _change_grant(
     if not whom:
         return reply_text(translate(HOW_TO, people=translate(GRANTEE_HELP)))
     action = await begin_admin_action(context)
-    try:
-        grantee = await resolve_grantee(context.tx, whom, context.lane.chat)
-        changed = await change_tools(action, name, lambda tool_name: change(action, tool_name, grantee))
-    except ChangeRefused as refused:
-        return reply_text(refused.explain(translate))
+    grantee = await resolve_grantee(context.tx, whom, context.lane.chat)
+    changed = await change_tools(action, name, lambda tool_name: change(action, tool_name, grantee))
     lookup_name = await load_person_names(context)
 
     def format_effect(info: ToolInfo) -> str:

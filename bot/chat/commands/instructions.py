@@ -14,6 +14,7 @@ from bot.chat.actions import (
     build_hint,
     build_part,
     build_rows,
+    check_length,
     expire_button,
     reply_text,
 )
@@ -21,7 +22,7 @@ from bot.db.conversations import conversations, instructions, personas
 from bot.db.conversations.instructions import MAX_CHARACTERS, Instructions
 from bot.db.conversations.personas import MAX_PERSONAS, Persona
 from bot.domain import Button, Part
-from bot.translations.formats import format_list, format_number
+from bot.translations.formats import format_list
 from bot.translations.translator import translatable
 
 NONE_HERE = "none"
@@ -47,24 +48,12 @@ async def handle_instructions(context: ActionContext) -> ActionResult:
         return answer
     if not context.moderates:
         return reply_text(translate(REFUSAL))
-    if len(text) > MAX_CHARACTERS:
-        return _refuse_length(context, text)
+    check_length(text, MAX_CHARACTERS)
     await instructions.put(context.tx, context.lane, text, person=context.person, now=context.now)
     if not await _waits_for_new_conversation(context, text):
         return reply_text(translate("From your next message on, I'll follow this in every answer here."))
     question = translate("I'll follow this after /new. Start a new conversation now?")
     return ActionResult(parts=(_offer_new_conversation(context, question),))
-
-
-def _refuse_length(context: ActionContext, text: str) -> ActionResult:
-    translate = context.translate
-    return reply_text(
-        translate(
-            "That's {count} characters; the limit is {limit}. Please shorten it.",
-            count=format_number(translate, len(text)),
-            limit=format_number(translate, MAX_CHARACTERS),
-        )
-    )
 
 
 async def _handle_persona_words(context: ActionContext) -> ActionResult | None:
@@ -103,8 +92,7 @@ async def _handle_persona_words(context: ActionContext) -> ActionResult | None:
 async def _save_persona(context: ActionContext, name: str, text: str) -> ActionResult:
     """Name a text, or give a persona a new one."""
     translate = context.translate
-    if len(text) > MAX_CHARACTERS:
-        return _refuse_length(context, text)
+    check_length(text, MAX_CHARACTERS)
     stored = await personas.list_all(context.tx)
     earlier = next((persona for persona in stored if persona.has_name(name)), None)
     if earlier is not None:

@@ -6,7 +6,6 @@ from bot.chat.quota import QuotaUsage, format_used_share, load_limit, load_quota
 from bot.db.people import admin_changes, limits, people
 from bot.db.people.admin_changes import LIMIT_VALUE
 from bot.db.people.limits import EVERYBODY, QuotaRule
-from bot.errors import ChangeRefused
 from bot.translations.formats import format_number
 from bot.translations.translator import Translator, translatable
 
@@ -32,11 +31,7 @@ async def handle_limits(context: ActionContext) -> ActionResult:
         return reply_hint(context.translate(_choose_how_to(await context.has_canvases())))
     if target.lower() == "all":
         return await set_limit(context, EVERYBODY, value)
-    try:
-        person = await people.find_id(context.tx, target)
-    except ChangeRefused as refused:
-        return reply_text(refused.explain(context.translate))
-    return await set_limit(context, person, value)
+    return await set_limit(context, await people.find_id(context.tx, target), value)
 
 
 def _choose_how_to(has_canvases: bool) -> str:
@@ -100,10 +95,7 @@ async def set_limit(context: ActionContext, person: int, value: str) -> ActionRe
 
     `value`: a number of canvases or tokens, `none`, or `default` to remove it.
     """
-    try:
-        after = await admin_changes.set_limit(context.tx, context.actor, person, value, now=context.now)
-    except ChangeRefused as refused:
-        return reply_text(refused.explain(context.translate))
+    after = await admin_changes.set_limit(context.tx, context.actor, person, value, now=context.now)
     effective = after or await _find_default(context, person)
     name = await _load_name(context, person)
     rule = _format_rule(context.translate, name, effective, await context.has_canvases())

@@ -61,11 +61,7 @@ async def handle_people(context: ActionContext) -> ActionResult:
     change = _ROLE_CHANGES.get(verb)
     if change is None or not target.strip():
         return reply_hint(context.translate(HOW_TO))
-    try:
-        person_id = await people.find_id(context.tx, target)
-    except ChangeRefused as refused:
-        return reply_text(refused.explain(context.translate))
-    return await change_person(context, change, person_id)
+    return await change_person(context, change, await people.find_id(context.tx, target))
 
 
 async def handle_people_button(context: ActionContext) -> ActionResult:

@@ -40,10 +40,7 @@ async def handle_tool_button(context: ActionContext) -> ActionResult:
     action = _BUTTON_ACTIONS.get(verb)
     if action is None:
         return expire_button(context)
-    try:
-        result = await action(context, payload)
-    except ChangeRefused as refused:
-        return ActionResult(toast=refused.explain(context.translate))
+    result = await action(context, payload)
     return replace(result, changes_tools=verb in _CHANGING_ACTIONS)
 
 

@@ -12,7 +12,6 @@ from bot.chat.commands.operation_picker import build_operation_page
 from bot.chat.commands.tool_tasks import queue_tool_task
 from bot.chat.commands.tool_text import begin_admin_action, build_parts, load_person_names
 from bot.db.tools import call_log, sources
-from bot.errors import ChangeRefused
 from bot.tool_registry import admin_actions, formatting, tool_settings
 from bot.tool_registry.source_actions import is_source
 from bot.tool_registry.source_info import format_source, load_source_info
@@ -56,10 +55,7 @@ async def handle_tools(context: ActionContext) -> ActionResult:
     subcommand = _SUBCOMMANDS.get(verb)
     if subcommand is None or not (args or verb in _BARE_SUBCOMMANDS):
         return reply_text(context.translate(HOW_TO))
-    try:
-        result = await subcommand(context, args)
-    except ChangeRefused as refused:
-        return reply_text(refused.explain(context.translate))
+    result = await subcommand(context, args)
     return replace(result, changes_tools=verb in _CHANGING_SUBCOMMANDS)
 
 
