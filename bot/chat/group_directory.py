@@ -6,12 +6,15 @@ committed. What another replica changes is read again.
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 from bot.db.engine import Database
 from bot.db.people import groups
 from bot.db.people.groups import Group
+from bot.errors import ChangeRefused
 from bot.telegram.chat_numbers import ChatNumbers
 from bot.telegram.incoming.group_address import GroupIdentity
+from bot.translations.formats import format_series
 
 
 class GroupDirectory:
@@ -61,6 +64,19 @@ class GroupDirectory:
         """Return the groups that the bot is in, also those that wait to be let in, by title."""
         present = (group for group in self._groups.values() if group.state != "left")
         return sorted(present, key=lambda group: (group.title.casefold(), group.chat))
+
+    def find_named(self, words: str) -> Group:
+        """Return the one group of this title or number that is let in. Raises ChangeRefused."""
+        named = [group for group in self.list_present() if group.state == "in" and group.has_name(words)]
+        if not named:
+            raise ChangeRefused("I'm not in a group called {title}. /groups lists my groups.", title=words)
+        if len(named) > 1:
+            raise ChangeRefused(
+                "Several groups are called {title}. Say which one by number: {numbers}.",
+                title=words,
+                numbers=partial(format_series, words=[str(group.number) for group in named]),
+            )
+        return named[0]
 
     def is_in(self, chat: int) -> bool:
         """Whether the bot is in this chat as far as is known, also where it waits to be let in."""

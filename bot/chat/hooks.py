@@ -9,17 +9,15 @@ from bot.agent.prompt import build_data_block
 from bot.attachments.excerpts import excerpt_text
 from bot.chat.access import ACCESS_LOST, Access
 from bot.chat.quota import TurnService
-from bot.chat.tasks import UnansweredEnd
+from bot.chat.tasks import UnansweredEnd, add_speaker
 from bot.db.engine import Database
-from bot.db.people import people, speakers
+from bot.db.people import people
 from bot.db.queues import hooks, inbox, outbox
 from bot.db.queues.hooks import Hook
 from bot.db.queues.item_bodies import HookPost
 from bot.db.transaction import Transaction
-from bot.domain import TASKS_PRIORITY, InboxItem, Part
-from bot.telegram.formatting.render import split_plain
-from bot.telegram.incoming.group_address import MAX_SPEAKER_CHARS, NAMELESS
-from bot.telegram.incoming.update import to_plain_name
+from bot.domain import TASKS_PRIORITY, InboxItem
+from bot.telegram.formatting.render import build_plain_parts
 from bot.turns import TurnRequest
 
 TASK_PREFIX = "[This is a task you were asked to do with what another program posts. Do it now.] "
@@ -41,9 +39,7 @@ class HookRunner:
         post = HookPost.parse(item.body)
         async with self.database.transaction() as tx:
             hook = await hooks.find(tx, post.hook)
-            if hook is not None and not await hooks.check_right(
-                tx, hook, self.access.configured_admins, now=item.taken_at
-            ):
+            if hook and not await hooks.check_right(tx, hook, self.access.configured_admins):
                 hook = None
             if hook is not None and hook.task is None:
                 await _say(tx, item, hook, post.text)
@@ -63,8 +59,7 @@ class HookRunner:
             name = person.name if person is not None else ""
             speaker = ""
             if hook.lane.is_group:
-                plain_name = to_plain_name(name, MAX_SPEAKER_CHARS) or NAMELESS
-                speaker = await speakers.add(tx, hook.lane, hook.person, plain_name)
+                speaker = await add_speaker(tx, hook.lane, hook.person, name)
         return TurnRequest(
             (item,),
             hook.lane,
@@ -79,10 +74,7 @@ class HookRunner:
 
 
 async def _say(tx: Transaction, item: InboxItem, hook: Hook, text: str) -> None:
-    parts = [
-        Part(piece.text, silent=number > 0)
-        for number, piece in enumerate(split_plain(f"{_format_heading(hook)}{text}"))
-    ]
+    parts = build_plain_parts(f"{_format_heading(hook)}{text}")
     await outbox.add(tx, item=item.id, lane=hook.lane, parts=parts, now=item.taken_at)
     await inbox.mark_done(tx, [item.id], now=item.taken_at)
 

@@ -18,6 +18,7 @@ from bot.db.queues import inbox, jobs, outbox
 from bot.db.queues.item_bodies import QueuedTexts
 from bot.db.queues.jobs import Job
 from bot.db.queues.parked_items import EndedTurn
+from bot.db.transaction import Transaction
 from bot.domain import TASKS_PRIORITY, Attachment, InboxItem, Lane
 from bot.jobs.schedule_tool import LINE_START
 from bot.telegram.incoming.group_address import MAX_SPEAKER_CHARS, NAMELESS
@@ -111,9 +112,8 @@ class TaskRunner:
         """Return what a group's prompts call the person; "" in private, and where the texts name them."""
         if not lane.is_group or queued.turn is not None:
             return ""
-        name = to_plain_name(queued.name, MAX_SPEAKER_CHARS) or NAMELESS
         async with self._database.transaction(durable=False) as tx:
-            return await speakers.add(tx, lane, queued.person, name)
+            return await add_speaker(tx, lane, queued.person, queued.name)
 
     async def _find_job(self, job_id: int) -> Job | None:
         async with self._database.read_transaction() as tx:
@@ -125,6 +125,11 @@ class TaskRunner:
             return ()
         async with self._database.read_transaction() as tx:
             return await attachments.load_of_turn(tx, turn)
+
+
+async def add_speaker(tx: Transaction, lane: Lane, person: int, name: str) -> str:
+    """Return what a group's prompts call a person of this name."""
+    return await speakers.add(tx, lane, person, to_plain_name(name, MAX_SPEAKER_CHARS) or NAMELESS)
 
 
 def build_due_request(request: TurnRequest, lateness: str) -> TurnRequest:

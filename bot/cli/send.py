@@ -10,9 +10,9 @@ from bot.db.postgresql.notifications import NO_LIFE, build_payload, notify
 from bot.db.queues import inbox, outbox
 from bot.db.readonly import check_readable
 from bot.db.transaction import Transaction
-from bot.domain import Lane, Part
+from bot.domain import Lane
 from bot.errors import QuestionRefused
-from bot.telegram.formatting.render import split_plain
+from bot.telegram.formatting.render import build_plain_parts
 
 MAX_CHARS = 65_536  # some eighteen messages
 SENT_BY_COMMAND = {"job": "send"}
@@ -34,9 +34,7 @@ async def store_message(
     """
     if len(text) > MAX_CHARS:
         raise QuestionRefused(f"The text is too long: {MAX_CHARS:,} characters can be sent.")
-    parts = [
-        Part(piece.text, piece.entities, silent=number > 0) for number, piece in enumerate(split_plain(text))
-    ]
+    parts = build_plain_parts(text)
     if not parts:
         raise QuestionRefused('The text is empty. Example: canvasgram send Family "Dinner is ready"')
     check_readable(database_url)
@@ -62,19 +60,18 @@ async def _find_chat(tx: Transaction, words: str, configured_admins: Collection[
     names = {admin: f"Person {admin}" for admin in configured_admins}
     names |= {person.id: person.name for person in await people.list_people(tx) if person.role != "blocked"}
     names = {chat: name for chat, name in names.items() if chat not in unreachable}
-    all_groups = [group for group in await groups.list_groups(tx) if group.state == "in" and group.can_send]
-    names |= {group.chat: group.title for group in all_groups}
-    numbers = {str(chat): chat for chat in names}
-    numbers |= {str(group.number): group.chat for group in all_groups}
-    wanted = " ".join(words.split()).casefold()
-    if wanted in numbers:
-        chat = numbers[wanted]
+    wanted = words.casefold().split()
+    named = {chat for chat, name in names.items() if wanted in ([str(chat)], name.casefold().split())}
+    for group in await groups.list_groups(tx):
+        if group.state == "in" and group.can_send:
+            names[group.chat] = group.title
+            if group.has_name(words):
+                named.add(group.chat)
+    if len(named) == 1:
+        [chat] = named
         return chat, names[chat]
-    chats = [chat for chat, name in names.items() if " ".join(name.split()).casefold() == wanted]
-    if len(chats) == 1:
-        return chats[0], names[chats[0]]
-    if chats:
-        listed = ", ".join(map(str, sorted(chats)))
+    if named:
+        listed = ", ".join(map(str, sorted(named)))
         raise QuestionRefused(f"Several chats are called {words}. Say which one by its number: {listed}.")
     listed = ", ".join(sorted(names.values(), key=str.casefold)[:20])
     raise QuestionRefused(f"There is no chat {words!r} to send to. There are: {listed or 'none yet'}.")

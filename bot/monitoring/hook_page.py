@@ -84,11 +84,10 @@ class HookReceiver:
 
     async def _store(self, name: str, secret: str, text: str, key: str | None) -> PostVerdict:
         """Store a post, if its hook has not ended since it was found."""
-        now = self.clock()
         async with self.database.transaction() as tx:
             hook = await hooks.find_by_secret(tx, name, secret, for_update=True)
-            if hook is not None and await hooks.check_right(tx, hook, self.configured_admins, now=now):
-                return await hooks.store_post(tx, hook, text, key, now=now)
+            if hook is not None and await hooks.check_right(tx, hook, self.configured_admins):
+                return await hooks.store_post(tx, hook, text, key, now=self.clock())
         raise _PostRefused(401, "There is no such hook, or this is not its secret.")
 
 

@@ -16,7 +16,7 @@ WORDS = {
     "admin": ["", "off"],
     "people": ["", f"block {ADMIN}", "remove 6", "add 77"],
     "groups": ["", "Family"],
-    "hooks": ["", "add bell", "remove bell"],
+    "hooks": ["", "add bell", "limit bell 5", "remove bell"],
     "tools": ["", "remove notes", "off clock", "signin notes", "reload", "rule clock asks"],
     "grant": ["clock everyone"],
     "revoke": ["clock everyone"],
@@ -27,7 +27,6 @@ BUTTONS = (
     "stranger:add:77",
     "tools:off:clock",
     "documents:open",
-    "hooks:remove:1",
 )
 
 

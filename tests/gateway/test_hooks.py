@@ -21,7 +21,7 @@ from bot.domain import Lane
 from bot.monitoring.hook_page import HookReceiver
 from tests.monitoring.test_health import find_free_port
 from tests.support.gateway import ADMIN, GatewayHarness, open_harness
-from tests.support.group_chat import open_group, press
+from tests.support.group_chat import open_group
 
 BOB = 18
 SECRET = re.compile(r"hook_[\w-]{43}")
@@ -97,11 +97,10 @@ async def test_a_post_is_said_once_and_each_refusal_has_its_status(tmp_path: Pat
             "read": (await http.get("/hooks/bell")).status_code,
         }
         assert list(statuses.values()) == [401, 401, 401, 413, 413, 400, 405], statuses
-        gateway.ann.send("/hooks")
-        await gateway.wait_for_texts(4)
-        await press(gateway, "bell")
-        await press(gateway, "5 a minute")
-        assert "✓ 5 a minute" in {button["text"] for button in gateway.ann.chat.bot_messages[-1].buttons}
+        gateway.ann.send("/hooks limit bell 5")
+        limited = (await gateway.wait_for_texts(4))[-1].splitlines()
+        assert limited[0] == "🔔 bell · Ann"
+        assert limited[-1] == "At most 5 posts a minute."
         for _ in range(3):
             assert (await post("bell", secret)).status_code == 202
         refused = await post("bell", secret)
@@ -166,9 +165,7 @@ async def test_hooks_end_with_their_admin_and_their_group(tmp_path: Path):
             assert (await post("night", found[0])).status_code == 202
             await gateway.api.wait_until(lambda: "🔔 night\n\nGood night." in team.texts())
             gateway.ann.send("/people remove Bob")
-            await gateway.api.wait_until(
-                lambda: "🔔 night no longer writes here: who made it is no longer an admin." in team.texts()
-            )
+            await gateway.wait_for_texts(1)
             assert (await post("night", found[0])).status_code == 401
             secret = await add_hook(gateway, "night Team")  # the name is free again
             assert (await post("night", found[0])).status_code == 401
@@ -178,11 +175,17 @@ async def test_hooks_end_with_their_admin_and_their_group(tmp_path: Path):
                 while (await post("night", secret)).status_code != 401:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
             gateway.ann.send("/hooks")
-            await gateway.api.wait_until(lambda: gateway.texts()[-1] == "Hooks:\n✗ night · Team")
-            await press(gateway, "night")
-            assert "Ended: removed from the group." in gateway.texts()[-1]
+            await gateway.api.wait_until(lambda: "/hooks limit" in gateway.texts()[-1])
+            assert gateway.texts()[-2].startswith("Hooks:\n✗ night · ")
+            assert gateway.texts()[-2].endswith("Ended: removed from the group.")
             gateway.ann.send("/hooks add other Nowhere")
             await gateway.api.wait_until(lambda: "not in a group called Nowhere" in gateway.texts()[-1])
+            for chat in (-1003, -1004):
+                twin = open_group(gateway.api, gateway.ann, chat=chat)
+                await twin.wait_for_texts()
+            gateway.ann.send("/hooks add other team")
+            await gateway.api.wait_until(lambda: "Several groups are called team." in gateway.texts()[-1])
+            assert gateway.texts()[-1].endswith("by number: -1004, -1003.")
 
 
 async def test_a_gateway_that_stops_takes_no_post_and_one_whose_admin_was_unset_ends_the_hook(

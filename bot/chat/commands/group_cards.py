@@ -64,19 +64,12 @@ async def handle_groups(context: ActionContext) -> ActionResult:
     """/groups, and what may follow it: a group, and `limit` or `name` with a value."""
     if not context.args:
         return ActionResult(parts=(_build_list(context),))
+    directory = context.deps.groups.directory
     for word, change in (("limit", _set_limit), ("name", _set_name)):
         title, found, value = context.args.rpartition(f" {word} ")
         if found:
-            group = _find_group(context, title.strip())
-            if group is None:
-                return reply_text(
-                    context.translate("I'm not in a group with that title. /groups lists them all.")
-                )
-            return await change(context, group, value.strip())
-    group = _find_group(context, context.args)
-    if group is None:
-        return reply_hint(context.translate(await _choose_how_to(context)))
-    return ActionResult(parts=(await _build_card(context, group),))
+            return await change(context, directory.find_named(title.strip()), value.strip())
+    return ActionResult(parts=(await _build_card(context, directory.find_named(context.args)),))
 
 
 async def handle_group_button(context: ActionContext) -> ActionResult:
@@ -301,16 +294,6 @@ async def _set_name(context: ActionContext, group: Group, value: str) -> ActionR
         if group.hears_all is False:
             text = f"{text} {context.translate(groups.HEARING_HINT)}"
     return replace(changed, replacement=None, parts=(build_part(text),))
-
-
-def _find_group(context: ActionContext, title_or_chat: str) -> Group | None:
-    """Return the one group of this title or number; None if there is none, or several."""
-    present = [group for group in context.deps.groups.directory.list_present() if group.state == "in"]
-    wanted = title_or_chat.casefold()
-    matching = [
-        group for group in present if wanted in {str(group.chat), str(group.number), group.title.casefold()}
-    ]
-    return matching[0] if len(matching) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ class PeopleChanges:
         Returns what has to be called after the commit.
         """
         await jobs.remove_all(tx, person_id)
-        await hooks.end_of_person(tx, person_id, now=now)
+        await hooks.end_of_person(tx, person_id)
         lanes = await people.list_busy_lanes(tx, person_id)
         for lane in lanes:
             await stop_requests.stop_lane(tx, lane)

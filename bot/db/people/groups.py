@@ -98,6 +98,11 @@ class Group:
         """Its number at Telegram; that of a supergroup is the lower one."""
         return min(self.chat, self.other_chat or 0)
 
+    def has_name(self, words: str) -> bool:
+        """Whether these words name it: its title, without regard to case and spaces, or a number of it."""
+        title = self.title.casefold().split()
+        return words.casefold().split() in (title, [str(self.chat)], [str(self.number)])
+
 
 async def list_groups(tx: Transaction) -> list[Group]:
     """All groups, the newest first."""

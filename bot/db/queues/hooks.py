@@ -8,21 +8,19 @@ import hashlib
 import hmac
 import math
 import secrets
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from sqlalchemy import Row, and_, bindparam, delete, func, insert, select, update
 
 from bot.db.people import people
-from bot.db.people.groups import REMOVED_FROM_GROUP
 from bot.db.portable_sql import upsert
 from bot.db.queues import inbox as inbox_queue
-from bot.db.queues import outbox as outbox_queue
 from bot.db.queues.item_bodies import HookPost
-from bot.db.tables import groups, hook_posts, hooks, inbox, outbox
+from bot.db.tables import hook_posts, hooks, inbox, outbox
 from bot.db.transaction import Transaction
-from bot.domain import DAY_SECONDS, HOOK_SECRET_PREFIX, Lane, Part
+from bot.domain import DAY_SECONDS, HOOK_SECRET_PREFIX, Lane
 from bot.translations.translator import translatable
 
 MINUTE_SECONDS = 60.0
@@ -30,7 +28,6 @@ KEY_SECONDS = DAY_SECONDS  # a post with the same key is not done again for so l
 MAX_WAITING = 100  # items and messages of a lane, beyond which its hooks take no more
 MAX_HOOKS = 100
 ADMIN_LOST = translatable("who made it is no longer an admin")
-ENDED_TEXT = translatable("🔔 {name} no longer writes here: {reason}.")
 _NO_HASH = "0" * 64  # what a secret is compared with where there is no hook
 
 _SELECT_NAMED = select(hooks).where(hooks.c.name == bindparam("of_name"))
@@ -84,19 +81,11 @@ async def add(tx: Transaction, hook: Hook) -> str | None:
     One of the same name that has ended is removed. The id is given by the database.
     """
     ended = select(hooks.c.id).where(hooks.c.name == hook.name, hooks.c.why_ended.is_not(None))
-    if (former := (await tx.execute(ended)).scalar_one_or_none()) is not None:
+    for former in (await tx.execute(ended)).scalars().all():
         await remove(tx, former)
     secret = HOOK_SECRET_PREFIX + secrets.token_urlsafe(32)
-    row = {
-        "name": hook.name,
-        "secret_hash": _hash(secret),
-        "person": hook.person,
-        "lane": hook.lane.key,
-        "task": hook.task,
-        "posts_a_minute": hook.posts_a_minute,
-        "max_bytes": hook.max_bytes,
-        "made_at": hook.made_at,
-    }
+    row = asdict(hook) | {"lane": hook.lane.key, "secret_hash": _hash(secret)}
+    del row["id"]
     added = upsert(hooks).values(row).on_conflict_do_nothing(index_elements=["name"]).returning(hooks.c.id)
     return secret if (await tx.execute(added)).scalar_one_or_none() is not None else None
 
@@ -126,42 +115,21 @@ async def find_by_secret(tx: Transaction, name: str, secret: str, *, for_update:
     return _to_hook(row)
 
 
-async def check_right(tx: Transaction, hook: Hook, configured_admins: Collection[int], *, now: float) -> bool:
-    """Whether a hook's admin may still set tasks in its chat; if not, it ends now.
+async def check_right(tx: Transaction, hook: Hook, configured_admins: Collection[int]) -> bool:
+    """Whether a hook takes posts: it has not ended, and its admin still is one; if not, their hooks end now.
 
     `configured_admins` are those of the settings.
     """
-    if hook.why_ended is not None:
-        return False
-    loss = await _find_loss(tx, hook, configured_admins)
-    if loss is not None:
-        await end(tx, [hook], loss, now=now)
-    return loss is None
+    if await people.load_role(tx, hook.person, configured_admins) == "admin":
+        return hook.why_ended is None
+    await end_of_person(tx, hook.person)
+    return False
 
 
-async def _find_loss(tx: Transaction, hook: Hook, configured_admins: Collection[int]) -> str | None:
-    if await people.load_role(tx, hook.person, configured_admins) != "admin":
-        return ADMIN_LOST
-    if not hook.lane.is_group:
-        return None
-    state = (await tx.execute(select(groups.c.state).where(groups.c.chat == hook.lane.chat))).scalar()
-    return None if state == "in" else REMOVED_FROM_GROUP
-
-
-async def end(tx: Transaction, ended: Sequence[Hook], reason: str, *, now: float) -> None:
-    """End hooks, and say so in their groups: they take no posts, and what they have taken is not done."""
-    for hook in ended:
-        await tx.execute(update(hooks).where(hooks.c.id == hook.id).values(why_ended=reason))
-        if hook.lane.is_group and reason == ADMIN_LOST:
-            translate = await people.find_translator(tx, hook.lane.chat)
-            text = translate(ENDED_TEXT, name=hook.name, reason=translate(reason))
-            await outbox_queue.add(tx, item=None, lane=hook.lane, parts=(Part(text),), now=now)
-
-
-async def end_of_person(tx: Transaction, person: int, *, now: float) -> None:
-    """End the hooks of somebody who is no admin any more."""
-    ended = [hook for hook in await list_hooks(tx) if hook.person == person and hook.why_ended is None]
-    await end(tx, ended, ADMIN_LOST, now=now)
+async def end_of_person(tx: Transaction, person: int) -> None:
+    """End the hooks of somebody who is no admin: they take no posts, and what they have taken is not done."""
+    live = update(hooks).where(hooks.c.person == person, hooks.c.why_ended.is_(None))
+    await tx.execute(live.values(why_ended=ADMIN_LOST))
 
 
 async def remove(tx: Transaction, hook: int) -> None:
@@ -170,10 +138,9 @@ async def remove(tx: Transaction, hook: int) -> None:
     await tx.execute(delete(hooks).where(hooks.c.id == hook))
 
 
-async def set_limits(tx: Transaction, hook: Hook) -> None:
-    """Store how many posts a hook takes a minute, and how large they may be."""
-    values = {"posts_a_minute": hook.posts_a_minute, "max_bytes": hook.max_bytes}
-    await tx.execute(update(hooks).where(hooks.c.id == hook.id).values(values))
+async def set_limit(tx: Transaction, hook: int, posts_a_minute: int) -> None:
+    """Store how many posts a hook takes a minute."""
+    await tx.execute(update(hooks).where(hooks.c.id == hook).values(posts_a_minute=posts_a_minute))
 
 
 async def judge_post(tx: Transaction, hook: Hook, key: str | None, *, now: float) -> PostVerdict:

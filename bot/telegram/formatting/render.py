@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from telegramify_markdown import RenderConfig, convert
 
+from bot.domain import Part
 from bot.telegram.formatting.entities import adapt_entities
 from bot.telegram.formatting.loss_check import has_lost_words
 from bot.telegram.formatting.markdown_events import (
@@ -28,7 +29,15 @@ from bot.telegram.formatting.tables import is_table, lay_out_table
 
 log = logging.getLogger(__name__)
 
-__all__ = ["Piece", "clean_text", "cut_unfinished", "render_markdown", "split_plain", "utf16_len"]
+__all__ = [
+    "Piece",
+    "build_plain_parts",
+    "clean_text",
+    "cut_unfinished",
+    "render_markdown",
+    "split_plain",
+    "utf16_len",
+]
 
 MAX_PIECE_UNITS = 3800
 """UTF-16 units a piece; below Telegram's 4096, so that a line of our own still fits."""
@@ -94,6 +103,11 @@ def render_markdown(
 def split_plain(markdown: str, *, limit: int = MAX_PIECE_UNITS) -> tuple[Piece, ...]:
     """Split the text as it is written: what to send when Telegram refuses the formatted pieces."""
     return pack_blocks([MarkdownBlock(Piece(clean_text(markdown)))], limit)
+
+
+def build_plain_parts(text: str) -> list[Part]:
+    """Messages of a text as it is written, of which only the first makes a sound."""
+    return [Part(piece.text, silent=number > 0) for number, piece in enumerate(split_plain(text))]
 
 
 def clean_text(markdown: str) -> str:

@@ -293,8 +293,8 @@ async def test_a_group_that_is_left_by_its_card_gets_nothing_more(harness: Updat
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("/groups what is this", "/groups lists my groups."),
-        ("/groups Nobody limit 2", "I'm not in a group with that title."),
+        ("/groups what is this", "I'm not in a group called what is this."),
+        ("/groups Nobody limit 2", "I'm not in a group called Nobody."),
         ("/groups Family limit many", "/groups lists my groups."),
         ("/groups Family name <b>", "Names use letters and digits"),
         ("/groups Family name " + "x" * 33, "Names use letters and digits"),
