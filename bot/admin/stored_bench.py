@@ -19,7 +19,7 @@ class StoredRow(BaseModel):
     """What one protocol measured, directly or through the gateway; None is unknown."""
 
     label: str
-    way: Literal["direct", "gateway"]
+    way: Literal["direct", "gateway", "limited"]
     streamed: bool
     thinking: str
     at_once: int

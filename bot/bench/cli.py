@@ -54,12 +54,20 @@ def direct(  # noqa: PLR0913  # an option is an argument here
     out: ResultFolderOption = None,
     json: JsonOption = False,
     compare: Annotated[bool, typer.Option("--compare", help="Also show what others have published.")] = False,
+    widths: Annotated[
+        list[int] | None, typer.Option(min=1, help="Instead, try this width of the canvas; repeatable.")
+    ] = None,
+    steps: Annotated[
+        list[int] | None, typer.Option(min=1, help="Instead, try this limit of steps a canvas; repeatable.")
+    ] = None,
 ) -> Work:
     """Measure an endpoint directly by the published protocols. Ctrl-C prints partial results."""
+    from bot.bench.endpoint.canvas_sweep import list_limits
     from bot.bench.endpoint.direct import DirectOptions
     from bot.bench.endpoint.run import EndpointAddress, run
 
-    measure = functools.partial(run, EndpointAddress(endpoint, key, note), DirectOptions(quick=quick))
+    options = DirectOptions(quick=quick, sweep=list_limits(widths or (), steps or ()))
+    measure = functools.partial(run, EndpointAddress(endpoint, key, note), options)
     return _build_work(measure, out, json, compare=compare)
 
 

@@ -6,7 +6,7 @@ servers understand was read in their sources and never tried: bot/docs/servers.m
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from bot.domain import ModelRequest
@@ -30,6 +30,7 @@ class Dialect:
     sessions: a header says which requests belong to one conversation.
     has_thinking_field: a field of the request switches thinking, beside the template's argument.
     reasoning_field: under which name a message carries what was thought.
+    canvas_limits: vLLM's own arguments of each request that narrow its canvases.
     """
 
     server: str
@@ -41,6 +42,7 @@ class Dialect:
     sessions: bool
     has_thinking_field: bool = False
     reasoning_field: str = "reasoning"
+    canvas_limits: Mapping[str, int] = field(default_factory=dict)
 
     def build_body(self, model: str, request: ModelRequest) -> dict[str, Any]:
         """The JSON body; its prompt is the same bytes for the same messages and tools."""
@@ -69,6 +71,8 @@ class Dialect:
             body["repetition_detection"] = REPETITION
         if self.priority and request.priority:
             body["priority"] = request.priority
+        if self.canvas_limits:
+            body["vllm_xargs"] = self.canvas_limits
         return body
 
     def build_headers(self, request: ModelRequest) -> dict[str, str]:

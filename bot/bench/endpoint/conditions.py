@@ -105,6 +105,8 @@ def _describe_counters(measurements: EndpointMeasurements) -> str:
         measurements.counters_after.requests,
         measurements.calls_at_counters,
     )
+    if measurements.sweep:  # of canvases of several widths
+        return other_requests
     counts = subtract_counters(measurements.counters_before, measurements.counters_after)
     if counts is None:
         return f"{other_requests}; no diffusion counters"

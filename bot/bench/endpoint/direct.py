@@ -6,25 +6,38 @@ What is measured is kept when the run is stopped or the endpoint fails.
 import asyncio
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from time import monotonic
 
 from bot.bench.endpoint import tool_calls
+from bot.bench.endpoint.canvas_sweep import CanvasLimits, LimitedSeconds
 from bot.bench.endpoint.client import BenchClient, BenchTarget, build_request, open_client
 from bot.bench.endpoint.protocols import (
     FIRST_REQUEST,
     LONG_PROMPTS,
     PROTOCOLS,
+    SWEEP_PROTOCOLS,
     BenchProtocol,
     ProtocolPrompt,
     select_protocols,
 )
-from bot.bench.endpoint.result import MeasuredCall, MeasuredRow, ServerCounts, ToolCallScore, Warmth
+from bot.bench.endpoint.result import (
+    BenchResult,
+    MeasuredCall,
+    MeasuredRow,
+    ServerCounts,
+    ToolCallScore,
+    Warmth,
+)
 from bot.bench.harness.progress import ProgressCallback
 from bot.canvases import CANVAS_TOKENS
 from bot.errors import CallFailed, CanvasgramError
 from bot.llm import server_api
+from bot.llm.diagnostics import parse_release
+from bot.llm.dialect import VLLM
 from bot.llm.server_api import ServerCounters
 
+KNOWS_LIMITS_SINCE = (0, 32)
 THINKING_OFF = "off"
 THINKING_ON = "on"
 THINKING_SERVER_DEFAULT = "its own choice"
@@ -42,6 +55,7 @@ class EndpointMeasurements:
 
     rows: list[MeasuredRow] = field(default_factory=list)
     tool_scores: list[ToolCallScore] = field(default_factory=list)
+    sweep: list[LimitedSeconds] = field(default_factory=list)
     stop_reason: str | None = None
     counters_before: ServerCounters | None = None
     counters_after: ServerCounters | None = None
@@ -56,12 +70,14 @@ class DirectOptions:
     """What is measured: `protocols` streamed.
 
     `include_whole`: also as whole replies; `include_tools`: also single tool calls.
+    `sweep`: instead of all that, these limits of the canvas.
     """
 
     protocols: Sequence[BenchProtocol] = PROTOCOLS
     quick: bool = False
     include_whole: bool = True
     include_tools: bool = True
+    sweep: Sequence[CanvasLimits] = ()
 
 
 async def measure_endpoint(
@@ -76,12 +92,38 @@ async def measure_endpoint(
         try:
             measurements.counters_before = await read_counters(target, measurements)
             await run.measure_first_request()
+            if options.sweep:
+                await _sweep_limits(target, options, measurements, on_progress)
+                return
             await run.measure_protocols(options)
             if options.include_tools:
                 for thinking in (False, True):
                     await run.measure_tool_calls(thinking=thinking, quick=options.quick)
         except* CallFailed as failed:
             measurements.stop_reason = first_error_text(failed)
+
+
+async def _sweep_limits(
+    target: BenchTarget,
+    options: DirectOptions,
+    measurements: EndpointMeasurements,
+    on_progress: ProgressCallback,
+) -> None:
+    """Ask the same with each of the limits."""
+    is_too_old = (parse_release(target.version) or KNOWS_LIMITS_SINCE) < KNOWS_LIMITS_SINCE
+    if target.dialect is not VLLM or is_too_old or not BenchResult(tuple(measurements.rows), ()).has_canvases:
+        measurements.stop_reason = "--widths and --steps need canvases, and vLLM 0.32 or newer."
+        return
+    for limits in options.sweep:
+        limited = replace(target, dialect=replace(VLLM, canvas_limits=limits.fields))
+        async with open_client(limited) as client:
+            run = _DirectRun(client, limited, measurements, on_progress, limits)
+            await run.warm_up()
+            await run.measure_protocols(replace(options, protocols=SWEEP_PROTOCOLS, include_whole=False))
+            await run.measure_tool_calls(thinking=False, quick=options.quick)
+        *_, short, prose, code = (row.median_seconds or 0 for row in measurements.rows)
+        call = median(call.seconds for call in measurements.tool_scores[-1].calls)
+        measurements.sweep.append(LimitedSeconds(limits.label, short + call, prose + code))
 
 
 async def run_until_stopped(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
@@ -112,15 +154,17 @@ class _DirectRun:
         target: BenchTarget,
         measurements: EndpointMeasurements,
         on_progress: ProgressCallback,
+        limits: CanvasLimits | None = None,
     ) -> None:
         self._client = client
         self._target = target
         self._measurements = measurements
         self._on_progress = on_progress
+        self._limits = limits
         self._thinking_label = THINKING_OFF if target.dialect.thinking else THINKING_SERVER_DEFAULT
 
     async def measure_first_request(self) -> None:
-        """The first request, in a row of its own; then one answer that is dropped, to warm up."""
+        """The first request, in a row of its own; then the model is warm."""
         counters = self._measurements.counters_before
         served_requests = counters.requests if counters else None
         warm: Warmth = "unknown"
@@ -128,6 +172,10 @@ class _DirectRun:
             warm = "warm" if served_requests else "cold"
         await self._client.open_connection()
         await self._measure_row(FIRST_REQUEST, streamed=True, warm=warm)
+        await self.warm_up()
+
+    async def warm_up(self) -> None:
+        """One answer that is dropped."""
         self._on_progress("warming up", 0, 1)
         await self._ask(LONG_PROMPTS[0], streamed=True)
         self._on_progress("warming up", 1, 1)
@@ -146,6 +194,8 @@ class _DirectRun:
         thinking_label = THINKING_SERVER_DEFAULT
         if self._target.dialect.thinking:
             thinking_label = THINKING_ON if thinking else THINKING_OFF
+        if self._limits:
+            thinking_label = f"{thinking_label}, {self._limits.label}"
         verdicts: list[tool_calls.ToolCallVerdict] = []
         calls: list[MeasuredCall] = []
         try:
@@ -174,8 +224,8 @@ class _DirectRun:
         finally:
             row = MeasuredRow(
                 key=protocol.key,
-                label=protocol.label,
-                way="direct",
+                label=f"{protocol.key}, {self._limits.label}" if self._limits else protocol.label,
+                way="limited" if self._limits else "direct",
                 streamed=streamed,
                 thinking=self._thinking_label,
                 at_once=protocol.at_once,
@@ -186,9 +236,9 @@ class _DirectRun:
             )
             if calls:
                 self._measurements.rows.append(row)
-        self._measurements.rows[-1] = replace(
-            row, counted=subtract_counters(before, await read_counters(self._target, self._measurements))
-        )
+        after = await read_counters(self._target, self._measurements)
+        width = self._limits.width if self._limits else None
+        self._measurements.rows[-1] = replace(row, counted=subtract_counters(before, after, width))
 
     async def _ask_all(self, protocol: BenchProtocol, calls: list[MeasuredCall], *, streamed: bool) -> None:
         """Send all prompts of a protocol, and append to `calls` as the answers come."""
@@ -217,7 +267,7 @@ class _DirectRun:
 
     def _count_call(self, call: MeasuredCall) -> MeasuredCall:
         self._measurements.call_count += 1
-        return call
+        return replace(call, estimated=self._limits.count_canvases(call)) if self._limits else call
 
 
 def first_error_text(errors: BaseExceptionGroup[CanvasgramError]) -> str:
@@ -228,8 +278,10 @@ def first_error_text(errors: BaseExceptionGroup[CanvasgramError]) -> str:
     return str(first)
 
 
-def subtract_counters(before: ServerCounters | None, after: ServerCounters | None) -> ServerCounts | None:
-    """What the server counted between two readings.
+def subtract_counters(
+    before: ServerCounters | None, after: ServerCounters | None, width: int | None = None
+) -> ServerCounts | None:
+    """What the server counted between two readings, in canvases of `width` tokens (None: CANVAS_TOKENS).
 
     None where it does not count canvases, or its counters were reset.
     """
@@ -240,7 +292,7 @@ def subtract_counters(before: ServerCounters | None, after: ServerCounters | Non
     ):
         return None
     steps = (after.steps or 0) - (before.steps or 0)
-    canvases = ((after.committed or 0) - (before.committed or 0)) / CANVAS_TOKENS
+    canvases = ((after.committed or 0) - (before.committed or 0)) / (width or CANVAS_TOKENS)
     if steps < 0 or canvases <= 0:
         return None
     return ServerCounts(canvases, steps / canvases - 1)

@@ -59,7 +59,8 @@ def format_markdown(result: BenchResult) -> Iterator[str]:
 
 
 def _list_footnotes(result: BenchResult) -> Iterator[str]:
-    return (line for line in FOOTNOTES if result.has_canvases or "canvas" not in line.lower())
+    yield from (line for line in FOOTNOTES if result.has_canvases or "canvas" not in line.lower())
+    yield from result.sentences
 
 
 def build_tables(result: BenchResult, *, compare: bool = True) -> Iterator[TextTable]:
@@ -272,6 +273,7 @@ def format_json(result: BenchResult) -> str:
         "rows": [_row_json(row) for row in result.rows],
         "tools": [asdict(case) for case in result.tools],
         "differences": [_difference_json(difference) for difference in result.differences],
+        "sentences": result.sentences,
         "published": [asdict(figure) for figure in PUBLISHED_FIGURES],
     }
     return json.dumps(fields, indent=1)

@@ -117,6 +117,8 @@ PROTOCOLS = (
         in_quick_run=False,
     ),
 )
+SWEEP_PROTOCOLS = tuple(protocol for protocol in PROTOCOLS if protocol.key in {"prose", "code", "short"})
+"""What is asked with each width of the canvas and each limit of its steps."""
 
 
 def select_protocols(protocols: Sequence[BenchProtocol], *, quick: bool) -> Sequence[BenchProtocol]:

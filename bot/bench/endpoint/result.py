@@ -14,7 +14,7 @@ from bot.canvases import count_canvases
 
 STOPPED_BY_HAND = "It was stopped by hand."
 
-CallPath = Literal["direct", "gateway"]
+CallPath = Literal["direct", "gateway", "limited"]
 Warmth = Literal["cold", "warm", "unknown"]
 
 
@@ -210,13 +210,17 @@ class GatewayDifference:
 
 @dataclass(frozen=True, slots=True)
 class BenchResult:
-    """A whole run. `ended` says why it stopped early, in words; None: it ran to its end."""
+    """A whole run. `ended` says why it stopped early, in words; None: it ran to its end.
+
+    `sentences` say what follows from it.
+    """
 
     rows: tuple[MeasuredRow, ...]
     conditions: tuple[tuple[str, str], ...]
     tools: tuple[ToolCallScore, ...] = field(default_factory=tuple)
     differences: tuple[GatewayDifference, ...] = field(default_factory=tuple)
     ended: str | None = None
+    sentences: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:

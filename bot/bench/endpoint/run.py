@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bot.bench.endpoint import direct, gateway, simulated
+from bot.bench.endpoint.canvas_sweep import describe_savings
 from bot.bench.endpoint.client import BenchTarget, find_target
 from bot.bench.endpoint.conditions import describe_conditions
 from bot.bench.endpoint.direct import DirectOptions, EndpointMeasurements, first_error_text, run_until_stopped
@@ -128,6 +129,7 @@ async def _run_and_keep(
             tuple(conditions),
             tuple(measurements.tool_scores),
             ended=measurements.stop_reason,
+            sentences=await describe_savings(measurements.sweep, simulated=simulation_notice is not None),
         )
 
 

@@ -171,8 +171,9 @@ class Engine:
         self.metrics.cached_tokens += cached.hit_tokens
         options: dict[str, Any] = {}
         is_filtered = False
-        if self.profile.knows_diffusion:
+        if self.profile.knows_canvas_limits:
             options = job.chat.body.get("vllm_xargs") or {}
+        if self.profile.knows_diffusion:
             top_p = job.chat.body.get("top_p") or self.profile.default_top_p
             is_filtered = top_p < 1 or (job.chat.body.get("top_k") or 0) > 0
         limit = options.get("diffusion_max_steps")

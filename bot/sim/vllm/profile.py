@@ -135,6 +135,11 @@ class Profile:
         return self.diffusion and self.diffusion_checks
 
     @property
+    def knows_canvas_limits(self) -> bool:
+        """Whether a request may narrow its canvases; an older release ignores that."""
+        return self.knows_diffusion and self.release >= (0, 32)
+
+    @property
     def counts_reasoning(self) -> bool:
         """Whether usage reports reasoning tokens: a release that does, and a parser that finds them."""
         return self.reasoning_details and self.reasoning_parser

@@ -50,6 +50,7 @@ _CACHE_SALT_MESSAGE = (
 _CANVAS_LENGTH_MESSAGE = (
     "diffusion_canvas_length must be a positive integer no larger than the served canvas."
 )
+_MAX_STEPS_MESSAGE = "diffusion_max_steps must be a positive integer."
 _CACHE_SALT_FORBIDDEN = re.compile(r"[@/\\\x00]")
 
 
@@ -92,9 +93,17 @@ def check_sampling(body: Json, server_info: ServerInfo) -> None:
     format_type = (body.get("response_format") or {}).get("type", "text")
     if format_type != "text" or body.get("structured_outputs"):
         raise VllmRefusal(400, _STRUCTURED_OUTPUT_MESSAGE)
-    length = (body.get("vllm_xargs") or {}).get("diffusion_canvas_length", 1)
-    if not isinstance(length, int) or not 0 < length <= server_info.profile.canvas:
+    if server_info.profile.knows_canvas_limits:
+        _check_canvas_limits(body.get("vllm_xargs") or {}, server_info.profile.canvas)
+
+
+def _check_canvas_limits(options: Json, served_canvas: int) -> None:
+    length = options.get("diffusion_canvas_length")
+    if length is not None and (not isinstance(length, int) or not 0 < length <= served_canvas):
         raise VllmRefusal(400, f"{_CANVAS_LENGTH_MESSAGE} (parameter=extra_args)", param="extra_args")
+    steps = options.get("diffusion_max_steps")
+    if steps is not None and (not isinstance(steps, int) or steps < 1):
+        raise VllmRefusal(400, f"{_MAX_STEPS_MESSAGE} (parameter=extra_args)", param="extra_args")
 
 
 def _has_sampling_fields(body: Json) -> bool:

@@ -29,6 +29,8 @@ CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{
             {"vllm_xargs": {"diffusion_canvas_length": 257}},
             "diffusion_canvas_length must be a positive integer",
         ),
+        ({"vllm_xargs": {"diffusion_max_steps": 0}}, "diffusion_max_steps must be a positive integer."),
+        ({"vllm_xargs": {"diffusion_max_steps": "8"}}, "diffusion_max_steps must be a positive integer."),
         ({"max_tokens": 0}, "max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)"),
         ({"max_completion_tokens": -1}, "max_tokens must be at least 1, got -1."),
         ({"tools": []}, "`tools` must not be an empty array. Either provide"),
@@ -94,6 +96,7 @@ async def test_it_refuses_with_the_servers_words(fields: dict[str, Any], message
         {"tool_choice": "auto"},
         {"tools": [TOOL], "tool_choice": "auto", "nonsense": {"deep": []}},
         {"vllm_xargs": {"diffusion_canvas_length": 256, "unknown": 1}, "cache_salt": "ok"},
+        {"vllm_xargs": {"diffusion_canvas_length": None, "diffusion_max_steps": 999}},
         {
             "messages": [
                 USER,
