@@ -132,7 +132,8 @@ class Phrasebook:
     def _fill(self, english: str, match: re.Match[str]) -> str:
         def find(name: re.Match[str]) -> str:
             said = match[name[1]]
-            return self.sections.get(name[1].rstrip("0123456789"), {}).get(said, said)
+            section = self.sections.get(name[1].rstrip("0123456789"), {})
+            return section.get(said) or section.get(said.replace(" ", ""), said)
 
         return _PLACEHOLDER.sub(find, english)
 
@@ -182,9 +183,14 @@ def _read_table(language: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _compile(said: str, sections: dict[str, dict[str, str]], *, is_spaced: bool) -> re.Pattern[str]:
-    pattern = _PLACEHOLDER.sub(lambda name: _build_group(name[1], sections), said.strip())
+    said = said.strip()
+    if not is_spaced:  # but many put a blank between a number and a word
+        said = _PLACEHOLDER.sub(r" ?{\1} ?", said).removeprefix(" ?").removesuffix(" ?")
+    pattern = _PLACEHOLDER.sub(lambda name: _build_group(name[1], sections), said)
     if is_spaced:
         pattern = rf"(?<!\w)(?:{pattern})(?!\w)".replace(" ?", r"\s*").replace(" ", r"\s+")
+    else:
+        pattern = re.sub(r"(?<=\d)月", " ?月", pattern)
     return re.compile(pattern)
 
 

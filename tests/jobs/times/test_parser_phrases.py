@@ -47,6 +47,8 @@ def parse_refusal(text: str) -> str:
     [
         ("tomorrow at nine", "2026-11-21 09:00"),
         ("tomorrow", "2026-11-21 09:00"),
+        ("tomorrow at ten thirty", "2026-11-21 10:30"),
+        ("today in the evening", "2026-11-20 19:00"),
         ("Tomorrow at 9:15 am.", "2026-11-21 09:15"),
         ("3pm tomorrow", "2026-11-21 15:00"),
         ("at 9", "2026-11-21 09:00"),
@@ -249,6 +251,7 @@ def test_a_31st_that_is_missing_is_skipped():
         ("now", "I don't know when that is"),
         ("today", "At what time?"),
         ("today at 9", "That was 7 hours ago. Pick a later time"),
+        ("today in the morning", "That was 7 hours ago"),
         ("yesterday at 9", "That was 31 hours ago"),
         ("2019-03-03", "days ago"),
         ("today at 15:59", "That was a minute ago"),
