@@ -53,7 +53,7 @@ def find_named_zone(zone_text: str) -> str | None:
 def list_close_zones(zone_text: str) -> list[str]:
     """The IANA names of zones whose names, or whose cities, are spelled much like this."""
     zones = _load_zone_names()
-    close = get_close_matches(normalize_name(zone_text), zones, n=5, cutoff=0.6)
+    close = get_close_matches(normalize_name(zone_text), zones, n=5, cutoff=0.7)
     return list(dict.fromkeys(zones[name] for name in close))
 
 

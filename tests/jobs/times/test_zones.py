@@ -1,5 +1,6 @@
 """Zones by the names of cities, in the languages and scripts that people write."""
 
+import re
 from datetime import datetime, timedelta
 from importlib.resources import files
 from zoneinfo import ZoneInfo
@@ -17,6 +18,7 @@ America/Los_Angeles: Los Ángeles, Лос-Анджелес, 洛杉矶, 洛杉磯
 America/Mexico_City: Mexico, Mexiko-Stadt, Ciudad de México, Cidade do México, Мехико, 墨西哥城
 America/New_York: Nueva York, Nova York, new-york, Нью-Йорк, НЬЮ ЙОРК, 纽约, 紐約, Вашингтон, 华盛顿
 America/Sao_Paulo: São Paulo, sao paulo, San Paolo, Сан-Паулу, 圣保罗, Brasília, Рио-де-Жанейро
+Asia/Almaty: Алматы, Алма-Ата, Астана, Караганда
 Asia/Dubai: Дубай, 迪拜, 杜拜
 Asia/Hong_Kong: Hongkong, Гонконг, 香港
 Asia/Kolkata: Mumbai, Bombay, Мумбаи, 孟买, Kalkutta, Калькутта, Neu-Delhi, Nueva Delhi, 新德里
@@ -33,7 +35,7 @@ Europe/Kyiv: Київ, Киев, Kiev, Kiew, 基辅, Львів, Одесса, �
 Europe/Lisbon: Lisboa, Lissabon, Lisbonne, Лиссабон, Porto
 Europe/London: Londres, Londra, Лондон, 伦敦, 倫敦
 Europe/Madrid: Мадрид, 马德里, Barcelona, Барселона, Sevilla
-Europe/Moscow: Москва, москва, МОСКВА, Moskau, Moscou, Mosca, 莫斯科
+Europe/Moscow: Москва, москва, МОСКВА, Moskau, Moscou, Mosca, 莫斯科, Ростов, Махачкала, Смоленск
 Europe/Moscow: Санкт-Петербург, Санкт Петербург, Питер, Saint-Pétersbourg
 Europe/Paris: Parigi, Париж, 巴黎, Straßburg, STRASSBURG
 Europe/Rome: Roma, Rom, Рим, 罗马, Milano, Milán, Mailand, Милан, Firenze
@@ -127,6 +129,18 @@ def test_an_answer_names_its_city_in_a_short_sentence(answer: str, zone: str):
 )  # fmt: skip
 def test_an_ordinary_sentence_is_no_answer(text: str):
     assert find_answered_zone(text) is None
+
+
+@pytest.mark.parametrize(("name", "offers"), [("Масква", "Europe/Moscow"), ("Lodon", "mean Europe/London?")])
+def test_a_name_that_is_spelled_much_alike_is_offered(name: str, offers: str):
+    with pytest.raises(UnclearTime, match=re.escape(offers)):
+        resolve_zone(name)
+
+
+@pytest.mark.parametrize("name", ["Springfield", "Простоквашино", "Vein"])
+def test_a_name_that_is_little_alike_is_not_offered(name: str):
+    with pytest.raises(UnclearTime, match="Try a larger one nearby"):
+        resolve_zone(name)
 
 
 def test_no_two_entries_conflict_and_no_zone_loses_its_name():
