@@ -15,7 +15,7 @@ from bot.db.queues import requeued_items
 from bot.domain import Button, Part
 from bot.jobs.times.places import find_zone_at
 from bot.jobs.times.zones import find_answered_zone
-from bot.jobs.user_jobs import ZONE_NEEDED, JobOwner
+from bot.jobs.user_jobs import ZONE_ASKED, ZONE_NEEDED, JobOwner
 from bot.telegram.incoming.shared_items import Coordinates, find_coordinates
 from bot.telegram.incoming.update import ParsedUpdate
 from bot.translations.translator import Translator, translatable
@@ -41,7 +41,7 @@ async def find_zone_answer(database: Database, update: ParsedUpdate) -> str | No
     replied_to = message.get("reply_to_message", {}).get("message_id", 0)
     async with database.read_transaction() as tx:
         is_answer = await requeued_items.can_answer(
-            tx, update.item.id, update.person, error=ZONE_NEEDED, replied_to=replied_to
+            tx, update.item.id, update.person, errors=(ZONE_NEEDED, ZONE_ASKED), replied_to=replied_to
         )
     return zone if is_answer else None
 

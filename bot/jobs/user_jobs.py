@@ -35,6 +35,7 @@ MAX_TEXT_CHARS = 1000  # of a reminder or a task
 MAX_LISTED_CHARS = 80  # of that in a list
 SAMPLE_ZONES = ("UTC", "Asia/Tokyo", "America/New_York")  # a time that is the same in all needs no zone
 ZONE_NEEDED = "no zone"  # the error of a /remind that waits for its person's time zone
+ZONE_ASKED = "zone asked"  # the error of a /zone that was answered by asking for a city
 FREQUENT_SECONDS = 3600  # a job that comes at least this often does not catch up on missed runs
 
 

@@ -75,3 +75,20 @@ async def test_a_reply_to_the_question_answers_it_later_too(tmp_path: Path):
         texts = await gateway.wait_for_texts(4)
         assert texts[2].startswith("Your time zone is Europe/Lisbon")
         assert texts[3].startswith("⏰ I'll remind you: dentist")
+
+
+async def test_a_city_answers_a_zone_command_that_asked_for_one(tmp_path: Path):
+    async with running_gateway(tmp_path, thinking="off", time_zone="Etc/UTC") as gateway:
+        gateway.ann.send("/remind tomorrow at 9 dentist")
+        await gateway.wait_for_texts(1)
+        gateway.ann.send("/zone Duckburg")
+        assert "Duckburg" in (await gateway.wait_for_texts(2))[-1]
+        gateway.ann.send("Lisbon")
+        texts = await gateway.wait_for_texts(4)
+        assert texts[2].startswith("Your time zone is Europe/Lisbon")
+        assert texts[3].startswith("⏰ I'll remind you: dentist")
+        gateway.ann.send("/zone")
+        await gateway.wait_for_texts(5)
+        gateway.ann.send("I'm in Berlin")
+        assert (await gateway.wait_for_texts(6))[-1].startswith("Your time zone is Europe/Berlin")
+        assert gateway.endpoint.requests == []

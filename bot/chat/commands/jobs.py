@@ -18,7 +18,7 @@ from bot.jobs.times import zones
 from bot.jobs.times.formatting import format_near_time, format_zone
 from bot.jobs.times.rrules import load_zone, to_local_time
 from bot.jobs.times.zones import UnclearTime
-from bot.jobs.user_jobs import ZONE_NEEDED, JobOwner, compute_same_reading, get_mark, shorten_text
+from bot.jobs.user_jobs import ZONE_ASKED, ZONE_NEEDED, JobOwner, compute_same_reading, get_mark, shorten_text
 from bot.translations.translator import Translator, translatable
 
 HOW_TO = translatable(
@@ -63,7 +63,7 @@ async def handle_zone(context: ActionContext) -> ActionResult:
     try:
         zone = zones.resolve_zone(context.args[:60])
     except UnclearTime as error:
-        return reply_hint(error.explain(context.translate))
+        return await _ask_for_city(context, error.explain(context.translate))
     owner = JobOwner(context.person, context.name, context.lane)
     return ActionResult((await set_zone(context.tx, context.deps, owner, zone, now=context.now),))
 
@@ -124,11 +124,17 @@ async def set_zone(
 async def _show_zone(context: ActionContext) -> ActionResult:
     zone = await context.deps.user_jobs.find_zone(context.tx, context.person)
     if zone is None:
-        return reply_hint(
-            context.translate("I don't know your time zone yet. Tell me a city: `/zone Berlin`")
-        )
+        question = context.translate("I don't know your time zone yet. Tell me a city: `/zone Berlin`")
+        return await _ask_for_city(context, question)
     state = _format_zone(context.translate, zone, context.now)
-    return reply_hint(state + " " + context.translate("To change it, name a city: `/zone Berlin`"))
+    question = context.translate("To change it, name a city: `/zone Berlin`")
+    return await _ask_for_city(context, f"{state} {question}")
+
+
+async def _ask_for_city(context: ActionContext, question: str) -> ActionResult:
+    """Ask for a city, which the person's next message may name without the command."""
+    await requeued_items.store_error(context.tx, context.item.id, ZONE_ASKED)
+    return reply_hint(question)
 
 
 def _format_zone(translate: Translator, zone: str, now: float) -> str:

@@ -4,6 +4,7 @@ Functions work inside the caller's transaction `tx`.
 """
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import and_, func, insert, or_, select, update
@@ -73,8 +74,10 @@ async def take_failed(
     return None if body is None else json.loads(body)
 
 
-async def can_answer(tx: Transaction, item: int, sender: int, *, error: str, replied_to: int) -> bool:
-    """Whether a person's item follows one of theirs that ended with this error, or replies to its message.
+async def can_answer(
+    tx: Transaction, item: int, sender: int, *, errors: Collection[str], replied_to: int
+) -> bool:
+    """Whether a person's item follows one of theirs that ended with such an error, or replies to its message.
 
     `replied_to`: the number of a message, 0 for none.
     """
@@ -83,5 +86,5 @@ async def can_answer(tx: Transaction, item: int, sender: int, *, error: str, rep
     )
     answered = select(outbox.c.item).where(outbox.c.message_id == replied_to)
     is_asked = or_(inbox.c.id == previous, inbox.c.id.in_(answered))
-    query = select(inbox.c.id).where(inbox.c.sender == sender, inbox.c.error == error, is_asked)
+    query = select(inbox.c.id).where(inbox.c.sender == sender, inbox.c.error.in_(errors), is_asked)
     return (await tx.execute(query)).first() is not None
