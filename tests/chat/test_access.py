@@ -83,10 +83,14 @@ async def test_for_strangers_every_other_command_is_a_knock(harness: UpdateHarne
 
 async def test_admins_get_a_card_about_a_stranger_once_and_find_them_in_people(harness: UpdateHarness):
     await harness.let_in(BOB, "admin")
+    await harness.send_text("/language deutsch", person=BOB)
     sent, cards = await ask(harness)
     code = extract_code(sent)
     assert [card.lane for card in cards] == [str(ADMIN), str(BOB)]
-    assert {card.text for card in cards} == {f"“P77” (77) asks for access, with the code {code}."}
+    assert [card.text for card in cards] == [
+        f"“P77” (77) asks for access, with the code {code}.",
+        f"„P77“ (77) bittet um Zugang; der Code ist {code}.",
+    ]
     assert all(card.silent for card in cards)
     assert cards[0].buttons == {"Give access": "stranger:add:77", "Block": "stranger:block:77"}
     harness.now += 300

@@ -58,7 +58,7 @@ async def reject_stranger(context: ActionContext) -> ActionResult:
     if not is_known:
         card_text = defer(
             "{name} ({number}) asks for access, with the code {code}.",
-            name=f"“{context.name}”",
+            name=defer("“{name}”", name=context.name),
             number=context.person,
             code=code,
         )
@@ -86,7 +86,7 @@ async def ask_from_group(title: str, context: ActionContext) -> ActionResult:
     )
     text = defer(
         "{name} ({number}) has asked me something in the group “{title}”.",
-        name=f"“{context.name}”",
+        name=defer("“{name}”", name=context.name),
         number=context.person,
         title=to_plain_name(title, MAX_TITLE_CHARS),
     )
