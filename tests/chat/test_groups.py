@@ -121,6 +121,8 @@ async def test_strangers_are_not_answered_in_a_group_and_admins_hear_of_each_onc
     assert (card.lane, card.text) == (str(ADMIN), "“Bob” (6) has asked me something in the group “Family”.")
     assert card.buttons == {"Give access": "stranger:add:6", "Block": "stranger:block:6"}
     assert await ask(in_group, "hello?", person=BOB) == []
+    [listed] = await in_group.send_text("/people", person=ADMIN)
+    assert listed.text.endswith("\n\nWaiting for access:\nBob · 6 · a minute ago"), "without a code yet"
     assert in_group.turns.requests == []
     assert [row.body for row in await in_group.load_items(sender=BOB)] == [None, None]
 

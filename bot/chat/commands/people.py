@@ -161,8 +161,12 @@ def _build_stranger_entry(context: ActionContext, stranger: Stranger) -> tuple[s
         Button(translate("Give {name} access", name=stranger.name), f"people:add:{stranger.id}"),
         Button(translate("Block {name}", name=stranger.name), f"people:block:{stranger.id}"),
     )
-    code = stranger.code if stranger.expires_at > context.now else translate("code expired")
-    return f"{isolate(stranger.name)} · {stranger.id} · {code} · {ago}", buttons
+    line = f"{isolate(stranger.name)} · {stranger.id}"
+    if stranger.expires_at > context.now:
+        line += f" · {stranger.code}"
+    elif stranger.expires_at > stranger.asked_at:  # else they were not told their code yet
+        line += " · " + translate("code expired")
+    return f"{line} · {ago}", buttons
 
 
 def _parse_number(text: str) -> int | None:
