@@ -32,6 +32,8 @@ from bot.translations.translator import Translator, translatable
 from bot.turns.approval_questions import PendingCall, Requester, build_question, put_question
 from tools.base import Tool, hash_tool
 from tools.builtin.ask import ask
+from tools.builtin.notes import remember
+from tools.builtin.schedule import schedule
 from tools.safety.plain_text import to_plain_line
 
 ALLOW_HERE_SECONDS = ALLOW_HERE_HOURS * 3600.0
@@ -60,6 +62,8 @@ _ANSWER_TOASTS: dict[ApprovalAnswer, str] = {
     "expired": TOO_LATE,
     "stopped": translatable("This was stopped."),
 }
+_YES_OR_NO: dict[ApprovalAnswer, str] = {"once": translatable("Yes"), "denied": translatable("No")}
+_ASKED_IN_WORDS = {remember.name, schedule.name}
 _UNANSWERED_NOTICES: dict[ApprovalAnswer, str] = {  # of what the model itself asks
     "expired": translatable("Nobody answered in time."),
     "stopped": translatable("Stopped."),
@@ -190,6 +194,8 @@ class Approvals:
                 question.asker, question.lane.chat, question.tool, question.hash, question.binding
             )
             await approval_rows.allow(tx, key, until=now + ALLOW_HERE_SECONDS, given_by=person, now=now)
+        if _is_yes_or_no(answered := replace(question, answer=answer)):
+            return _format_answer(translate, answered, "")
         return translate(_ANSWER_TOASTS[answer])
 
     async def _explain_not_yours(
@@ -303,9 +309,16 @@ class Approvals:
             await outbox.close_buttons(tx, [row], line)
 
 
+def _is_yes_or_no(question: ApprovalQuestion) -> bool:
+    """Whether Yes or No is the answer: the question said in words what a tool of our own does."""
+    return question.who == "asker" and question.tool in _ASKED_IN_WORDS and question.answer in _YES_OR_NO
+
+
 def _format_answer(translate: Translator, question: ApprovalQuestion, name: str) -> str:
     """How a question was answered; one that is open still has no answer to format."""
     assert question.answer is not None
+    if _is_yes_or_no(question):
+        return translate(ANSWERED, answer=translate(_YES_OR_NO[question.answer]))
     notice = _ANSWER_NOTICES[question.answer]
     if question.tool == ask.name:
         notice = _UNANSWERED_NOTICES.get(question.answer, notice)

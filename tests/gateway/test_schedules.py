@@ -401,6 +401,7 @@ async def test_after_text_from_outside_a_reminder_is_asked_about_in_words_unless
         assert [button["text"] for button in question.buttons] == ["Yes", "No"]
         gateway.ann.tap(question, "Yes")
         await gateway.api.wait_until(lambda: has_said(gateway, "Later."))
+        await gateway.api.wait_until(lambda: question.text.endswith("Answered: Yes"))
         assert asked_at + 1200 in await load_due_times(gateway, gateway.ann.id)
         gateway.ann.send('@@tool:remember {"note": "Anna is vegan"}@@@@say:Noted.@@')
         await gateway.api.wait_until(lambda: has_said(gateway, "Shall I remember this?\nAnna is vegan"))
