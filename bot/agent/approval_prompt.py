@@ -89,7 +89,7 @@ def render_question(translate: Translator, prompt: ApprovalPrompt, question_id: 
         del answers["here"]
     else:
         binding_note = translate(
-            "“Allow here” means: for {hours} hours, in this chat, {covered}. "
+            "“Allow here” allows this for {hours} hours in this chat, {covered}. "
             "I still ask after other text from outside.",
             hours=ALLOW_HERE_HOURS,
             covered=describe_binding(translate, prompt.binding),

@@ -47,7 +47,7 @@ class SpeechSynthesizer:
         except SoundServiceFailed as failed:
             raise SpeechFailed(_REASONS[failed.fault], status=failed.status) from None
         if not is_ogg_opus(sound):
-            raise SpeechFailed(translatable("what it sent isn't Opus with sound in it"))
+            raise SpeechFailed(translatable("it didn't send playable Opus audio"))
         return sound
 
 

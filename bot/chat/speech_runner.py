@@ -97,14 +97,12 @@ class SpeechRunner:
             self._is_failing = True
             await self._notify_admins(
                 _SUBJECT,
-                defer(
-                    "I can't read my answers out: the voice service failed ({reason}).", reason=error.explain
-                ),
+                defer("I can't speak my answers: the voice service failed ({reason}).", reason=error.explain),
             )
             return None
         if self._is_failing:
             self._is_failing = False
-            await self._notify_admins(_SUBJECT, defer("I can read my answers out again."))
+            await self._notify_admins(_SUBJECT, defer("I can speak my answers again."))
         return sound
 
     async def _store(self, item: InboxItem, order: SpeechOrder, speech: Speech, sound: bytes | None) -> None:

@@ -21,7 +21,7 @@ OTHER_ZONE_TEXT = (
     "I don't know when that is: the person's times are those of {zone}. Give the time there, without a place."
 )
 REMINDER_QUESTION = translatable("Shall I remind you?")
-TASK_QUESTION = translatable("Shall I do this then?")
+TASK_QUESTION = translatable("Shall I do this at that time?")
 DELETE_QUESTION = translatable("Shall I delete this?")
 LINE_START = "/remind "
 """Begins a person's own words that nobody else than the model can read a time in."""

@@ -169,7 +169,7 @@ def _list_files(folder: Path) -> dict[Path, _Stamp]:
 
 def _build_question(translate: Translator) -> Part:
     text = translate(
-        "There are files in DOCUMENTS_DIR. Anybody may write to me (ACCESS=open), so I keep them closed "
-        "until you say that everybody may have me look things up in them."
+        "There are files in DOCUMENTS_DIR. Anybody may write to me (ACCESS=open), so I won't look "
+        "things up in them until you open them to everybody."
     )
     return Part(text, buttons=((Button(translate("Open to everybody"), OPEN_BUTTON),),))

@@ -213,7 +213,7 @@ class CacheWarmup:
         for line in lines:
             log.warning("%s", line, extra={"action": "server.complaint"})
         if lines:
-            text = defer("About the model endpoint:\n\n{findings}", findings="\n\n".join(lines))
+            text = defer("About the model server:\n\n{findings}", findings="\n\n".join(lines))
             await retry_until_available(lambda: self._notify_admins(subject, text))
 
 

@@ -36,7 +36,7 @@ CUT_NOTICE = translatable(
     "things up. /new starts fresh."
 )
 SEARCH_NOTICE = translatable(
-    "New: I can look up what we talked about before /new. If you don't want that, have me forget this chat."
+    "New: I can look up what we talked about before /new. If you don't want that, I can forget this chat."
 )
 CONTINUE_PREFIX = "more:"
 """The callback data of a Continue button: this, and the id of the turn whose answer is to continue."""

@@ -91,11 +91,11 @@ def estimate_wait(seat_seconds: Sequence[float], place: int, seat_count: int) ->
 
 def format_place(translate: Translator, calls_before: int, seconds: int | None) -> str:
     """The place in line; `seconds` until its turn comes, None where nothing tells."""
-    text = translate("Waiting for my turn: you are next.")
+    text = translate("You're next in line.")
     if calls_before:
         text = translate.plural(
-            "Waiting for my turn: {count} request ahead of yours.",
-            "Waiting for my turn: {count} requests ahead of yours.",
+            "{count} request is ahead of yours.",
+            "{count} requests are ahead of yours.",
             calls_before,
         )
     if seconds is None:

@@ -55,7 +55,7 @@ class ToolQuestions:
         self._open[key] = _OpenQuestion(person, question, answer)
         rows: list[int] = []
         translate = await retry_until_available(partial(self._find_translator, person))
-        closing_line = translate("This is over.")
+        closing_line = translate("This question is no longer open.")
         try:
             rows = await retry_until_available(partial(self._put, lane, _render(translate, question, key)))
             given = await _wait(answer)

@@ -98,7 +98,7 @@ def test_long_arguments_take_several_messages_and_the_last_has_the_buttons():
         "allow:denied:3",
     ]
     assert parts[-1].text.endswith(
-        "“Allow here” means: for 24 hours, in this chat, for example.com. "
+        "“Allow here” allows this for 24 hours in this chat, for example.com. "
         "I still ask after other text from outside."
     )
 

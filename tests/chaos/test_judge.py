@@ -304,7 +304,7 @@ def test_one_notice_stands_for_all_messages_that_were_set_aside_together() -> No
 def test_a_voice_that_telegram_does_not_give_is_no_loss() -> None:
     requests = (ANSWERED.requests[0], replace(ANSWERED.requests[1], kind="voice"), ANSWERED.requests[2])
     fault = Disturbance(1002.0, 1002.0, "getFile: dropped")
-    said = "I couldn't use your voice message: Telegram did not hand it over."
+    said = "I couldn't use your voice message: Telegram didn't deliver it."
     for text, disturbances, kind in (
         ("Sorry.", (), "lost"),
         ("Sorry.", (fault,), "lost"),

@@ -9,6 +9,7 @@ from bot.db.engine import Database
 from bot.db.queues import inbox
 from bot.db.tables import inbox as inbox_table
 from bot.telegram.incoming.attachment_loader import NO_FRAME
+from bot.translations.translator import load_translator
 from tests.support import attachment_files
 from tests.support.update_harness import ADMIN, ANNA, UpdateHarness
 
@@ -22,6 +23,7 @@ async def harness(database: Database) -> UpdateHarness:
 
 
 VIDEO = {"file_id": "f", "file_unique_id": "u", "width": 1, "height": 1, "duration": 34}
+NO_FRAME_SAID = load_translator("en")(NO_FRAME)
 STORY = {"chat": {"id": -1, "type": "channel"}, "id": 1}
 
 
@@ -37,7 +39,7 @@ async def test_an_album_of_videos_is_answered_once(harness: UpdateHarness):
         await harness.store_updates(harness.build_message(video=VIDEO, media_group_id="m1"))
     harness.now += 1.1
     (sent,) = await harness.handle_claimed()
-    assert sent.text == f"I couldn't use 3 of your videos: {NO_FRAME}."
+    assert sent.text == f"I couldn't use 3 of your videos: {NO_FRAME_SAID}."
     assert {row.state for row in await harness.load_items()} == {"done"}
 
 
@@ -54,7 +56,7 @@ async def test_the_caption_of_a_video_is_answered_and_that_no_frame_of_it_came_i
     assert text == (
         f"[data: {noun}, 34 s]\n({noun} not shown to you: {NO_FRAME})\n[end of data]\nIs it safe?"
     )
-    assert request.preface == f"(I couldn't use your {noun}: {NO_FRAME}.)\n\n"
+    assert request.preface == f"(I couldn't use your {noun}: {NO_FRAME_SAID}.)\n\n"
 
 
 def build_photo(file: str = "p") -> list[dict[str, Any]]:
@@ -86,7 +88,7 @@ async def test_an_album_waits_for_its_last_photo_and_is_one_message(harness: Upd
 async def test_what_telegram_does_not_have_is_one_line_and_no_turn(harness: UpdateHarness):
     await harness.store_updates(harness.build_message(photo=build_photo()))
     (sent,) = await harness.handle_claimed()
-    assert sent.text == "I couldn't use your photo: Telegram does not have it any more; please send it again."
+    assert sent.text == "I couldn't use your photo: Telegram no longer has it; please send it again."
     assert harness.turns.requests == []
     assert [row.state for row in await harness.load_items()] == ["done"]
 
@@ -101,7 +103,7 @@ async def test_a_text_that_waits_with_it_is_answered(harness: UpdateHarness):
         "[data: photo]\n(photo not shown to you: Telegram does not have it any more"
     )
     assert (request.texts[1], request.attachments) == ("See?", ((), ()))
-    assert request.preface.startswith("(I couldn't use your photo: Telegram does not have it any more")
+    assert request.preface.startswith("(I couldn't use your photo: Telegram no longer has it")
 
 
 async def test_an_empty_caption_is_nothing_to_answer(harness: UpdateHarness):

@@ -125,7 +125,7 @@ async def test_an_album_is_one_message_in_its_order_however_it_comes(tmp_path: P
 
 async def test_a_video_is_one_frame_and_no_more_of_it_is_fetched(tmp_path: Path):
     frame = attachment_files.make_image(320, 240)
-    reason = "I can look at one frame only, and Telegram sent none that I can open"
+    reason = "I can look at only one frame, and Telegram didn't send one that I can open"
     async with running_gateway(tmp_path, SimulatedEndpoint(brain=reply_with("A cat."))) as gateway:
         ann = gateway.ann
         ann.send_video("Is it safe?", size=2 << 30, thumbnail=frame)
@@ -361,7 +361,7 @@ async def test_a_file_over_twenty_megabytes_is_not_asked_for(tmp_path: Path):
     async with running_gateway(tmp_path) as gateway:
         gateway.ann.send_document("a.pdf", content=b"%PDF-", size=30_000_000)
         [line] = await gateway.wait_for_texts()
-        assert line.startswith("I couldn't use your file a.pdf: it is larger than 20 MB")
+        assert line.startswith("I couldn't use your file a.pdf: it's larger than 20 MB")
         assert gateway.api.calls_of("getFile") == []
 
 

@@ -71,7 +71,7 @@ async def test_people_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         await endpoint.wait_until(lambda: endpoint.running == 1)
         gateway.ann.send("hello there")
         await gateway.api.wait_until(
-            lambda: (draft := gateway.api.chat(ADMIN).draft) and "you are next" in draft.text
+            lambda: (draft := gateway.api.chat(ADMIN).draft) and "next in line" in draft.text
         )
         endpoint.release()
         await gateway.api.wait_until(gateway.is_finished)

@@ -114,7 +114,7 @@ async def test_a_question_is_declined_or_ends_with_a_stop(tmp_path: Path) -> Non
         gateway.ann.send(USE_IT)
         question = await wait_for(gateway, "Which meal?", before)
         gateway.ann.send("/stop")
-        await wait_for(gateway, "This is over.", before)
+        await wait_for(gateway, "This question is no longer open.", before)
         await server.cancelled.wait()
         await gateway.api.wait_until(gateway.is_finished)
         assert not question.buttons

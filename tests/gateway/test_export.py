@@ -42,7 +42,7 @@ async def wait_for_export(gateway: GatewayHarness, chat: int = ADMIN, count: int
 
 async def test_a_private_chat_is_exported_as_it_is_stored_without_what_an_edit_or_forget_took(tmp_path: Path):
     async with running_gateway(tmp_path, time_zone="Europe/Berlin") as gateway:
-        nothing = "There's nothing to export: I don't keep anything of this chat."
+        nothing = "There's nothing to export: I don't keep anything from this chat."
         assert (await get_answer(gateway, "/export")).text == nothing
         kept = await send_file(gateway, "con\x07tract.pdf", CONTRACT, "Read.")
         answer = await get_answer(gateway, f"# What is\n```\n6*7? {CALCULATE} @@say:It is 42.@@")
@@ -62,7 +62,7 @@ async def test_a_private_chat_is_exported_as_it_is_stored_without_what_an_edit_o
         assert "canary" not in markdown
         await tap_keep(gateway, kept)
         question = await get_answer(gateway, "/export")
-        assert question.text == "Do you also want the 1 file I keep here?"
+        assert question.text == "Do you also want the file I keep here?"
         gateway.ann.tap(question, "With files")
         exported, markdown = await wait_for_export(gateway, count=4)
         assert exported["entries"][-1]["file"] == "con tract.pdf"

@@ -54,7 +54,7 @@ async def test_a_document_is_kept_once_listed_and_deleted_for_good(tmp_path: Pat
         await tap_keep(gateway, await send_file(gateway, "other name.pdf", CONTRACT, "Read again."))
         listed = await get_answer(gateway, "/files")
         assert listed.text.splitlines() == [
-            "Files in this chat; yours have 1 kB of 40 MB:",
+            "Files in this chat (in all chats, yours take up 1 kB of 40 MB):",
             f"1. “con tract .pdf”, 2 pages, 1 kB, until {until}",
         ]
         damaged = await get_answer_to_damaged(gateway)
@@ -64,7 +64,9 @@ async def test_a_document_is_kept_once_listed_and_deleted_for_good(tmp_path: Pat
                 assert (await tx.execute(select(attachments.c.size))).scalars().all()[0] == 0, "it moved"
                 await tx.execute(update(kept_files).values(size=40 << 20))
             large = await send_file(gateway, "large.txt", b"Some text.", "Large.")
-            assert (await tap_keep(gateway, large)).startswith("I can't keep that too: 40 MB of your files")
+            assert (await tap_keep(gateway, large)).startswith(
+                "I can't keep that too: your kept files take up 40 MB"
+            )
             gateway.ann.tap(listed, "Delete 1")
             await gateway.api.wait_until(lambda: "I don't keep any files here yet" in str(gateway.texts()))
 
@@ -82,7 +84,7 @@ async def test_a_kept_file_is_found_after_new_and_named_with_its_page_until_it_i
     (folder / "handbook.txt").write_text("Shoes stay at the door.")
     async with running_gateway(tmp_path, documents_dir=folder) as gateway:
         kept = await tap_keep(gateway, await send_file(gateway, "contract.pdf", CONTRACT, "Read."))
-        assert kept.startswith("Kept until you delete it: “contract.pdf”.")
+        assert kept.startswith("Kept without a time limit: “contract.pdf”.")
         await get_answer(gateway, "/new")
         look = '@@tool:look_back {"words": "notice canary"}@@ @@say:Three months.@@'
         answer = await get_answer(gateway, f"How long is the notice? {look}")

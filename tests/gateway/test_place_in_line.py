@@ -18,8 +18,8 @@ from bot.telegram.delivery.progress import YOUR_TURN
 from bot.turns import seat_queue
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 
-SECOND_IN_LINE = "Waiting for my turn: 1 request ahead of yours."
-NEXT_IN_LINE = "Waiting for my turn: you are next."
+SECOND_IN_LINE = "1 request is ahead of yours."
+NEXT_IN_LINE = "You're next in line."
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ async def test_messages_and_turns_wait_while_the_server_is_away_and_admins_hear_
         postgresql_server.stop(abruptly=True)
         gateway.endpoint.release()
         gateway.ann.send("Meanwhile")
-        await gateway.api.wait_until(lambda: is_told(gateway, "cannot store new messages"))
+        await gateway.api.wait_until(lambda: is_told(gateway, "can't store new messages"))
         postgresql_server.start()
         await gateway.api.wait_until(lambda: is_told(gateway, "can be stored again"))
         await gateway.wait_for_texts(4)

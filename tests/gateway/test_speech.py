@@ -95,7 +95,7 @@ async def test_a_voice_message_is_answered_by_text_and_then_by_voice_and_a_text_
         states = {
             "loud": "/voice shows the current setting.",
             "": "I answer voice messages by voice, too.",
-            "off": "I answer by text alone.",
+            "off": "I answer only with text.",
             "on": "I speak all my answers",
         }
         for count, (mode, state) in enumerate(states.items(), 4):
@@ -157,11 +157,9 @@ async def test_a_service_that_fails_leaves_the_text_and_admins_hear_of_it_once(t
         gateway.ann.send_voice(content=b"OggS")
         await speaking.wait_for_voices()
         texts = await gateway.wait_for_texts(6)
-    failure = (
-        "I can't read my answers out: the voice service failed (what it sent isn't Opus with sound in it)."
-    )
+    failure = "I can't speak my answers: the voice service failed (it didn't send playable Opus audio)."
     assert texts.count(failure) == 1
-    assert texts.count("I can read my answers out again.") == 1
+    assert texts.count("I can speak my answers again.") == 1
     assert sum(text.startswith("It is low") for text in texts) == 4
 
 
@@ -194,9 +192,7 @@ async def test_a_chat_is_asked_before_sound_or_what_is_to_be_spoken_leaves_the_n
         tap("No")
         kept = (await gateway.wait_for_texts(3))[-1]
         assert kept == f"I couldn't use your voice message: {SOUND_KEPT_HERE}."
-        assert gateway.texts()[1].startswith(
-            "No voice messages, and no answers to speak, are sent to 0.0.0.0."
-        )
+        assert gateway.texts()[1].startswith("I don't send voice messages or answers to speak to 0.0.0.0.")
         gateway.ann.send("/voice on")
         await gateway.wait_for_texts(4)
         gateway.ann.send("Hello")

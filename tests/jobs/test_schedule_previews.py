@@ -32,7 +32,7 @@ async def test_a_question_is_in_words_and_its_time_counts_from_the_message(datab
     added = await schedules.add("in 20 minutes", "Kuchen", task=False)
     assert "Mon 23 Nov 2026, 14:20" in added
     task = await schedules.preview({"when": "every day at 8", "text": "news", "task": True})
-    assert (task.question, task.details.split("\n")[0]) == ("Shall I do this then?", "news")
+    assert (task.question, task.details.split("\n")[0]) == ("Shall I do this at that time?", "news")
     unclear = await schedules.preview({"when": "once in a blue moon", "text": "tea"})
     assert unclear.details == "tea\nonce in a blue moon"
     assert (await schedules.preview({"remove": 1})).details == "Kuchen"

@@ -8,7 +8,7 @@ from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import KillEnvironment
 from tests.support.held_database import FULL_DISK_BYTES, hold_database
 
-CANNOT_STORE = "I cannot store new messages"
+CANNOT_STORE = "I can't store new messages"
 
 
 def count_lines(environment: KillEnvironment, action: str) -> int:

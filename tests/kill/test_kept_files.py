@@ -19,7 +19,7 @@ async def test_around_the_commits_of_keep_find_and_delete(
         answer = await send_document(environment, number)
         await die(environment, when, partial(ann.tap, answer, "Keep"))
         await environment.wait_for_row("select 1 from kept_words")
-        await wait_until_said(environment, f"Kept until you delete it: “plan{number}.txt”.")
+        await wait_until_said(environment, f"Kept without a time limit: “plan{number}.txt”.")
         assert environment.load_rows("select name from kept_files") == [(f"plan{number}.txt",)]
         assert environment.load_rows("select 1 from attachments where text is not null") == []
         await die(environment, when, partial(ann.send, f"/find launch{number}"))

@@ -99,7 +99,7 @@ async def test_waiting_for_a_seat(surround: OpenEnvironment):
     await environment.wait_for_requests()
     bob.send("@@say:for Bob@@")
     await environment.until(
-        lambda: (draft := environment.api.chat(8).draft) is not None and "you are next" in draft.text
+        lambda: (draft := environment.api.chat(8).draft) is not None and "next in line" in draft.text
     )
     await environment.gateway.kill()
     environment.endpoint.release()

@@ -418,7 +418,7 @@ async def test_the_place_in_the_queue_is_updated_and_removed(database: Database,
             harness.channel.status_shown.clear()
             await harness.channel.status_shown.wait()
         model.calls_before = 0
-        while "Waiting for my turn: you are next." not in harness.channel.status_lines:
+        while "You're next in line." not in harness.channel.status_lines:
             harness.channel.status_shown.clear()
             await harness.channel.status_shown.wait()
         model.calls_before = None
@@ -444,7 +444,7 @@ async def test_a_stop_in_the_queue_for_a_seat_ends_the_waiting(database: Databas
         tasks.create_task(runner.run(await harness.new_request("go")))
         await harness.channel.status_shown.wait()
         assert harness.running_turns.stop(LANE)
-    assert harness.channel.status_lines[-2:] == ["Waiting for my turn: 3 requests ahead of yours.", None]
+    assert harness.channel.status_lines[-2:] == ["3 requests are ahead of yours.", None]
     assert await harness.load_rows(turns, "ending") == [("stopped",)]
 
 

@@ -56,9 +56,9 @@ def test_too_few_calls_tell_nothing() -> None:
 
 
 def test_a_place_is_shown_with_or_without_the_time() -> None:
-    assert format_place(ENGLISH, 0, None) == "Waiting for my turn: you are next."
-    assert format_place(ENGLISH, 0, 20) == "Waiting for my turn: you are next. It takes about 20 seconds."
-    ahead = "Waiting for my turn: 2 requests ahead of yours."
+    assert format_place(ENGLISH, 0, None) == "You're next in line."
+    assert format_place(ENGLISH, 0, 20) == "You're next in line. It takes about 20 seconds."
+    ahead = "2 requests are ahead of yours."
     assert format_place(ENGLISH, 2, 120) == f"{ahead} It takes about 2 minutes."
 
 

@@ -131,8 +131,8 @@ async def handle_speech_button(context: ActionContext) -> ActionResult:
 def _format_speech_consent(translate: Translator, outside_speech: OutsideSpeech, *, is_allowed: bool) -> str:
     hosts = format_series(translate, outside_speech.hosts.split(","))
     if is_allowed:
-        return translate("Voice messages, and answers that I speak, may be sent to {hosts}.", hosts=hosts)
-    return translate("No voice messages, and no answers to speak, are sent to {hosts}.", hosts=hosts)
+        return translate("Voice messages and the answers I speak may be sent to {hosts}.", hosts=hosts)
+    return translate("I don't send voice messages or answers to speak to {hosts}.", hosts=hosts)
 
 
 async def _show_fallback_consent(context: ActionContext) -> ActionResult:

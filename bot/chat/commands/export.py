@@ -8,7 +8,7 @@ from bot.db.queues.item_bodies import ExportOrder
 from bot.domain import Button, Part
 from bot.translations.translator import translatable
 
-NOTHING_TO_EXPORT = translatable("There's nothing to export: I don't keep anything of this chat.")
+NOTHING_TO_EXPORT = translatable("There's nothing to export: I don't keep anything from this chat.")
 EXPORT_REFUSAL = translatable("Only administrators of this group can export it.")
 FILES = "export:files"
 TEXTS = "export:texts"
@@ -23,7 +23,7 @@ async def handle_export(context: ActionContext) -> ActionResult:
     if not kept:
         return reply_text(await _order_export(context, with_files=False))
     question = translate.plural(
-        "Do you also want the {count} file I keep here?",
+        "Do you also want the file I keep here?",
         "Do you also want the {count} files I keep here?",
         len(kept),
     )

@@ -26,8 +26,8 @@ NO_FILES = translatable("I don't keep any files here yet. Send one, and tap “K
 SENDER_REFUSAL = translatable("Only the person who sent it can do that.")
 DELETE_REFUSAL = translatable("Only the person who sent it or a group administrator can delete this.")
 FULL = translatable(
-    "I can't keep that too: {size} of your files are kept, and {count} files in this chat. At most {limit} "
-    "and {max_count} files fit. Delete some with /files."
+    "I can't keep that too: your kept files take up {size} of {limit}, and this chat has {count} of "
+    "{max_count} files. /files lets you delete some."
 )
 
 
@@ -81,10 +81,13 @@ async def _describe_kept(context: ActionContext, kept: Sequence[KeptFile]) -> st
     translate = context.translate
     names = format_series(translate, [translate("“{name}”", name=file.name) for file in kept])
     if (expiry := _find_expiry(context, kept)) is None:
-        return translate("Kept until you delete it: {names}. /files lists what I keep here.", names=names)
+        return translate(
+            "Kept without a time limit: {names}. With /files you can see and delete what I keep here.",
+            names=names,
+        )
     day = format_date(translate, datetime.fromtimestamp(expiry, await context.load_zone()))
     return translate(
-        "Kept until {day}, and longer if it's used: {names}. /files lists what I keep here.",
+        "Kept until {day}, and longer if used: {names}. With /files you can see and delete what I keep here.",
         day=day,
         names=names,
     )
@@ -109,7 +112,7 @@ async def handle_documents_button(context: ActionContext) -> ActionResult:
     opened = await record_if_changed(context.tx, OPENED, str(context.person), now=context.now)
     if opened:
         await context.record_audit("opened", "DOCUMENTS_DIR", None, None)
-    text = context.translate("Everybody can have me look things up in DOCUMENTS_DIR now.")
+    text = context.translate("Everybody can now ask me to look things up in DOCUMENTS_DIR.")
     return ActionResult(toast=context.translate("Done."), replacement=Part(text))
 
 
@@ -121,7 +124,7 @@ async def _build_pages(context: ActionContext) -> tuple[Part, ...]:
         return (Part(translate(NO_FILES)),)
     own_bytes = await kept_files.count_bytes(context.tx, context.person)
     heading = translate(
-        "Files in this chat; yours have {size} of {limit}:",
+        "Files in this chat (in all chats, yours take up {size} of {limit}):",
         size=format_size(translate, own_bytes),
         limit=format_size(translate, MAX_KEPT_BYTES),
     )

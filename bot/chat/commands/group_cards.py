@@ -55,7 +55,7 @@ JUDGING_NOTICE = translatable(
 )
 JUDGING_HINT = translatable(
     "Nobody has measured yet how well your model does this. Each check takes the server a moment and "
-    "doesn't count towards a limit, at most {count} a minute per group. If unsure, I stay silent."
+    "doesn't count towards a limit; I make at most {count} a minute per group. If unsure, I stay silent."
 )
 _BUTTON = re.compile(r"(show|everyone|members|along|apart|judge|wait|quit):(-[1-9][0-9]{0,17})", re.ASCII)
 

@@ -30,15 +30,15 @@ MAX_POST_BYTES = 65_536
 MAX_TITLE_CHARS = 30
 MAX_TASK_CHARS = 200  # in the list
 HOW_TO = translatable(
-    "With a hook, another program writes to a chat. `/hooks add bell Family` makes one that says in the "
-    "group Family what is posted to it. Write a task on a second line, and I'll do that with each post "
-    "instead. Without a group it writes here."
+    "A hook lets another program write to a chat. With `/hooks add bell Family`, I show in the group "
+    "Family what is posted to the hook. If you write a task on a second line, I do that with each post "
+    "instead. Without a group, it all comes here."
 )
 HOW_TO_CHANGE = translatable(
     "`/hooks limit bell 60` lets a hook take 60 posts a minute, `/hooks remove bell` removes it."
 )
 NO_PORT = translatable("Hooks need a port: set `HTTP_PORT=8080`, then restart me.")
-MADE = translatable("🔔 {name} · {chat}\nThe secret is shown only here, only now:\n`{secret}`\nTry it:")
+MADE = translatable("🔔 {name} · {chat}\nI show the secret only this once:\n`{secret}`\nTry it:")
 NAME_REFUSED = translatable(
     "A hook's name has at most 32 letters from a to z, digits, - and _, as in `/hooks add bell Family`."
 )

@@ -79,7 +79,7 @@ async def _handle_persona_words(context: ActionContext) -> ActionResult | None:
             return None
         listed = format_list(context.translate, names)
         text = context.translate(
-            "I don't know the persona {name}. These exist: {names}.", name=named[2], names=listed
+            "There is no persona called {name}. Choose from: {names}.", name=named[2], names=listed
         )
         return reply_text(text)
     if is_deletion:
@@ -102,7 +102,7 @@ async def _save_persona(context: ActionContext, name: str, text: str) -> ActionR
         )
         return reply_text(
             translate(
-                "I've replaced {name}. Where it is used, the new text counts from the next conversation on.",
+                "I've replaced {name}. Chats that use it get the new text with their next conversation.",
                 name=earlier.name,
             )
         )
@@ -110,7 +110,8 @@ async def _save_persona(context: ActionContext, name: str, text: str) -> ActionR
         names = format_list(translate, [persona.name for persona in stored])
         return reply_text(
             translate(
-                "There are already {count} personas, the most there can be. Delete one first: {names}.",
+                "There are already {count} personas, the most there can be. Delete one first, with "
+                "/instructions delete NAME: {names}.",
                 count=len(stored),
                 names=names,
             )
@@ -125,7 +126,7 @@ async def _delete_persona(context: ActionContext, persona: Persona) -> ActionRes
     await context.record_audit("deleted", f"persona {persona.name}", {"text": persona.text}, None)
     return reply_text(
         context.translate(
-            "I've deleted {name}. Where it was used, I go on without it from the next conversation on.",
+            "I've deleted {name}. Chats that used it go on without it from their next conversation on.",
             name=persona.name,
         )
     )
@@ -196,7 +197,7 @@ async def _remove(context: ActionContext) -> ActionResult:
 async def _say_followed(context: ActionContext, current: Instructions) -> ActionResult:
     """Say what counts again."""
     translate = context.translate
-    text = translate("Your own instructions count again.")
+    text = translate("I follow your own instructions again.")
     if current.is_inherited:
         text = translate("This topic follows its group's instructions again.")
     if not await _waits_for_new_conversation(context, current.text):
@@ -229,7 +230,9 @@ async def _build_current(context: ActionContext, current: Instructions) -> Part:
             "I'll follow that in every answer here."
         )
         if context.role == "admin" and not context.is_group:
-            hint += " " + translate("To name some for everybody: `/instructions save Tutor ask, don't tell`")
+            hint += " " + translate(
+                "To save a persona that everybody can use: `/instructions save Tutor ask, don't tell`"
+            )
         return build_hint(hint)
     heading = translate("My instructions for every answer here:")
     if current.persona is not None:

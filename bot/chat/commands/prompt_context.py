@@ -18,7 +18,7 @@ async def handle_context(context: ActionContext) -> ActionResult:
 
 def format_prompt_breakdown(translate: Translator, breakdown: PromptBreakdown) -> Iterator[str]:
     """Yield the parts of the next prompt, and what the server counted for the last one."""
-    yield translate("What I see with your next message, in tokens (estimated):")
+    yield translate("What I see with your next message, in tokens, which are pieces of words (estimated):")
     for label, tokens in breakdown.parts[:MAX_LISTED_PARTS]:
         yield f"{_format_label(translate, label)}: {abbreviate_number(translate, tokens)}"
     if more := breakdown.parts[MAX_LISTED_PARTS:]:

@@ -234,7 +234,7 @@ def _list_group_help(translate: Translator) -> list[str]:
 def _describe_search(context: ActionContext) -> list[str]:
     """What to know of searching the web; where it is off, only admins read how to turn it on."""
     if SEARCH_TOOL_NAME in context.deps.tools.builtin:
-        return [context.translate("Ask me what's new: I search the web.")]
+        return [context.translate("Ask me what's new: I can search the web.")]
     if context.role == "admin":
         return [context.translate("I can't search the web yet: set SEARCH_URL or SEARCH_KEY.")]
     return []

@@ -13,10 +13,10 @@ from bot.tool_registry.secret_scanner import has_likely_secret
 from bot.translations.translator import translatable
 
 SECRET_NOTICE = translatable(
-    "Your message seems to contain a secret, so I didn't use it. I keep nothing of it and delete it here. "
-    "Enter secrets on the server, with `canvasgram tools secret set NAME`, and write {NAME} in their "
-    "place, as in --header 'Authorization: Bearer {NAME}'. If somebody else may have seen it, replace it "
-    "where it came from."
+    "Your message seems to contain a secret, so I didn't use it. I don't keep any of it, and I'm deleting "
+    "it here. Enter secrets on the server, with `canvasgram tools secret set NAME`, and write {NAME} in "
+    "their place, as in --header 'Authorization: Bearer {NAME}'. If somebody else may have seen it, replace "
+    "the secret where it came from."
 )
 
 

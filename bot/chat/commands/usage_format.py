@@ -311,7 +311,7 @@ def format_details(translate: Translator, turn: TurnSteps, *, has_canvases: bool
     """Format the details of an ended turn: thinking and why, tools, each model call, the model."""
     calls = [call for call in turn.calls if costs_canvases(call.purpose)]
     lines = [
-        translate("Turn {number}: {time}", number=turn.id, time=_format_time(translate, turn.seconds)),
+        translate("Answer {number}: {time}", number=turn.id, time=_format_time(translate, turn.seconds)),
         translate("Thinking: {mode}", mode=translate(_ON_OFF[turn.thinking])),
         translate("Why: {reason}", reason=explain_stored(translate, turn.thinking_why) or translate(UNKNOWN)),
         *_format_tools(translate, turn.used),

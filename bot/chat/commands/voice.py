@@ -8,9 +8,9 @@ from bot.translations.translator import translatable
 
 NO_SPEECH = translatable("I can't speak here: no voice is set up.")
 _STATES: dict[VoiceMode, str] = {
-    "auto": translatable("I answer voice messages by voice, too. Answers that are long come as text alone."),
-    "on": translatable("I speak all my answers, beside the text. Answers that are long come as text alone."),
-    "off": translatable("I answer by text alone."),
+    "auto": translatable("I also answer voice messages by voice. Long answers come only as text."),
+    "on": translatable("I speak all my answers, in addition to the text. Long answers come only as text."),
+    "off": translatable("I answer only with text."),
     "refused": VOICE_REFUSED,
 }
 _CHANGES: dict[str, VoiceMode] = {"auto": "auto", "on": "on", "off": "off"}

@@ -33,8 +33,8 @@ _RIVAL = translatable(
     "Stop it, or give one of the two its own bot."
 )
 _WEBHOOK = translatable(
-    "Somebody sets a webhook for me again and again, so messages reach me late or never. Stop "
-    "that program, or have @BotFather give me a new token."
+    "Somebody keeps setting a webhook for me, so messages reach me late or never. Stop that "
+    "program, or get me a new token from @BotFather."
 )
 _CLOCK_AHEAD = translatable(
     "My server's clock is more than half a minute ahead of Telegram's, so reminders come early "

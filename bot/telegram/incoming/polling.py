@@ -224,7 +224,7 @@ class UpdatePoller:
                 if not alarmed:
                     alarmed = True
                     alert = defer(
-                        "I cannot store new messages (“{error}”). They wait at Telegram meanwhile.",
+                        "I can't store new messages (“{error}”). They're waiting at Telegram.",
                         error=str(error),
                     )
                     await self._callbacks.alarm.alert_admins(alert)

@@ -125,7 +125,7 @@ async def test_the_sender_keeps_a_file_and_they_or_an_administrator_delete_it(ha
     turn = await store_document(harness)
     assert await tap(harness, f"keep:{turn}", BOB) == ("Only the person who sent it can do that.", [])
     _, [kept] = await tap(harness, f"keep:{turn}", ANNA)
-    assert kept.text.startswith("Kept until you delete it: “plan.txt”.")
+    assert kept.text.startswith("Kept without a time limit: “plan.txt”.")
     [listed] = await write(harness, "/files", BOB)
     assert listed.text.endswith("1. “plan.txt”, 1 kB")
     delete = listed.buttons["Delete 1"]

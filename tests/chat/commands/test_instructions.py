@@ -96,13 +96,16 @@ async def test_admins_name_ten_personas_at_most_and_replace_and_delete_them(harn
     assert too_long == "That's 1,001 characters; the limit is 1,000. Please shorten it."
     for number in range(1, MAX_PERSONAS):
         await say(harness, f"/instructions save P{number} Rhyme\nin lines.", ADMIN)
-    full = "There are already 10 personas, the most there can be. Delete one first: Tutor, P1, P2,"
+    full = (
+        "There are already 10 personas, the most there can be. "
+        "Delete one first, with /instructions delete NAME: Tutor, P1, P2,"
+    )
     assert (await say(harness, "/instructions save More Sing.", ADMIN)).startswith(full)
     assert (await say(harness, "/instructions save TUTOR Only ask.", ADMIN)).startswith(
         "I've replaced Tutor."
     )
     assert (await say(harness, "/instructions delete Nobody", ADMIN)).startswith(
-        "I don't know the persona Nobody. These exist: Tutor, P1, P2,"
+        "There is no persona called Nobody. Choose from: Tutor, P1, P2,"
     )
     assert (await say(harness, "/instructions delete p1", ADMIN)).startswith("I've deleted P1.")
     async with harness.database.read_transaction() as tx:
@@ -119,7 +122,7 @@ async def test_only_a_name_that_is_there_makes_instructions_a_persona(harness: U
         await say(harness, f"/instructions {words}")
         assert (await find(harness)).text == words
     assert await say(harness, "/instructions use Tutr") == (
-        "I don't know the persona Tutr. These exist: Tutor."
+        "There is no persona called Tutr. Choose from: Tutor."
     )
     assert await say(harness, "/instructions use tutor") == "I'll answer as Tutor from your next message on."
     assert await find(harness) == Instructions("Ask.", harness.now, persona="Tutor")

@@ -22,7 +22,7 @@ async def test_the_parts_their_sum_and_the_servers_count_are_shown(database: Dat
     harness.prompt_breakdown = MADE
     (sent,) = await harness.send_text("/context please")
     assert sent.text.splitlines() == [
-        "What I see with your next message, in tokens (estimated):",
+        "What I see with your next message, in tokens, which are pieces of words (estimated):",
         "system text: 118",
         "tool clock: 64",
         "earlier messages: 1.3K",

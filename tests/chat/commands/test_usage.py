@@ -53,7 +53,7 @@ async def test_the_details_of_the_last_turn_are_behind_a_button_and_back_again(h
     assert await harness.tap("usage") == (None, [])
     details, summary = harness.bot.calls_of("edit_message_text")
     assert details["given"][0].splitlines() == [
-        f"Turn {turn}: 2s",
+        f"Answer {turn}: 2s",
         "Thinking: on",
         "Why: two tools match: search, remind",
         "Model calls, canvases estimated:",

@@ -287,7 +287,7 @@ def test_a_plain_turn_takes_a_few_lines():
     assert format_details(
         ENGLISH, build_turn(False, "one light tool: clock", "main", None, 1.5, (CALL,))
     ).splitlines() == [
-        "Turn 12: 1.5s",
+        "Answer 12: 1.5s",
         "Thinking: off",
         "Why: one light tool: clock",
         "Model calls, canvases estimated:",
