@@ -56,6 +56,8 @@ _JOINING_WORDS = re.compile(
 )
 _CLOCK_TIME = re.compile(r"(?<!\d)\d{1,2}(?::\d{2}|h(?:\d{2})?|\s?[ap]m|\s?uhr)(?!\w)|\d[点點時时시]")
 _TIME_OF_PLACE = re.compile(r"(?:in\s+)?(?P<place>[^\W\d]+(?:\s[^\W\d]+)?)\s(?:time|zeit|ortszeit)\b")
+_STROKES = re.compile(r"(?<![\d/])(\d{1,2})/(0?[1-9]|1[0-2])(?:/(\d{2,4}))?(?![\d/])")
+_DAY_FIRST = {"es", "fr", "pt", "ru"}  # 1/2 is in February for who speaks one of these
 _BARE_HOUR = re.compile(r"(?:[01]?\d|2[0-4])(?:\s?[-–]\s?\d{1,2})?(?!\S)")
 T = TypeVar("T")
 PARTLY_UNDERSTOOD = translatable(
@@ -85,21 +87,20 @@ class TimeReader:
 
     `zone`: that of who said them (an IANA name).
     `min_interval_seconds`: the least time between two due times.
+    `is_day_first`: of a date in strokes, such as `1/2`.
     """
 
     phrasebook: Phrasebook | None
     zone: str
     now: float
     min_interval_seconds: int
+    is_day_first: bool
 
     def read(self, words: str) -> ParsedSchedule:
         """Raise UnclearTime unless every word belongs to a time."""
-        english = words
-        if self.phrasebook is not None:
-            translated = self.phrasebook.in_english(words)
-            if not translated:
-                raise UnclearTime(instants.WHEN_HELP, has_reason=False)
-            english = translated
+        english = self._say(words)
+        if not english and self.phrasebook is not None:
+            raise UnclearTime(instants.WHEN_HELP, has_reason=False)
         try:
             return _parse_phrase(english, self.zone, self.now, self.min_interval_seconds)
         except UnclearTime as error:
@@ -112,10 +113,16 @@ class TimeReader:
         parts = words.split()
         ends = [(begin, end) for begin in range(len(parts)) for end in range(len(parts), begin, -1)]
         for said in (" ".join(parts[begin:end]) for begin, end in ends):
-            english = said if self.phrasebook is None else self.phrasebook.in_english(said)
-            if english and clock_times.normalize_phrase(english) == date:
+            if clock_times.normalize_phrase(self._say(said)) == date:
                 return said
         return words
+
+    def _say(self, words: str) -> str:
+        """Say words as the grammar reads them; "" if one of them is not known."""
+        english = words if self.phrasebook is None else self.phrasebook.in_english(words) or ""
+        if self.is_day_first:
+            english = _STROKES.sub(r"\1.\2.\3", english)
+        return english
 
     def list_trailing_counts(self, words: list[str], limit: int) -> list[int]:
         """How many of the last words may be a time: all that a phrasebook knows, or any number."""
@@ -151,7 +158,13 @@ def _list_readers(zone: str, now: float, min_interval_seconds: int, language: st
     names: list[str | None] = [None, *LANGUAGES]
     names.sort(key=lambda name: name != language)
     return [
-        TimeReader(None if name is None else load_phrasebook(name), zone, now, min_interval_seconds)
+        TimeReader(
+            None if name is None else load_phrasebook(name),
+            zone,
+            now,
+            min_interval_seconds,
+            name == language and name in _DAY_FIRST,
+        )
         for name in names
     ]
 
@@ -333,12 +346,15 @@ def _find_trailing_time(
 def _list_last_words(
     time_words: list[str], rest: list[str], reader: TimeReader, phrasebook: Phrasebook
 ) -> list[int]:
-    """Where the words for a time begin that a text ends in, if they name the hour of the day before it."""
-    if _names_hour(reader.say_in_english(" ".join(time_words))):
-        return []
+    """Where the words for a time begin that a text ends in, if they complete the time before it.
+
+    They name its hour, or the day until which it repeats.
+    """
+    has_hour = _names_hour(reader.say_in_english(" ".join(time_words)))
     for index in range(max(1, len(rest) - MAX_WORDS), len(rest)):
         if english := phrasebook.in_english(" ".join(rest[index:])):
-            return [index] if _names_hour(english) else []
+            is_complement = english.startswith("until ") if has_hour else _names_hour(english)
+            return [index] if is_complement else []
     return []
 
 

@@ -161,3 +161,27 @@ def test_no_text_breaks_a_phrasebook(text: str, language: str):
     phrasebook.in_english(text)
     phrasebook.separate(phrasebook.strip_request(text))
     phrasebook.strip_lead_in(text)
+
+
+@pytest.mark.parametrize(
+    ("language", "line", "meaning"),
+    [
+        ("pt", "5/2 às 8 carro", "Fri 02-05 08:00"),
+        ("es", "el 5/2/2027 a las 8 coche", "Fri 02-05 08:00"),
+        ("pt", "todo dia às 8 remédio até 24/12", "Tue 11-24 08:00 FREQ=DAILY;UNTIL=20261224T235959"),
+        (
+            "fr",
+            "tous les jours à 8 h médicament jusqu'au 5/12",
+            "Tue 11-24 08:00 FREQ=DAILY;UNTIL=20261205T235959",
+        ),
+    ],
+)
+def test_a_date_in_strokes_begins_with_the_day_and_an_end_may_stand_last(
+    language: str, line: str, meaning: str
+):
+    assert describe(parse_line(line, ZONE, NOW, MIN_INTERVAL_SECONDS, language)[0]) == meaning
+
+
+def test_a_date_in_strokes_is_not_read_by_who_speaks_another_language():
+    with pytest.raises(UnclearTime, match="could mean two days"):
+        parse_line("5/2 at 8 car", ZONE, NOW, MIN_INTERVAL_SECONDS, "en")
