@@ -19,9 +19,10 @@ _NUMBERS = (
     "siebzehn achtzehn neunzehn zwanzig",
 )
 _DIGITS_BY_WORD = {word: str(number) for row in _NUMBERS for number, word in enumerate(row.split(), start=1)}
-_DIGITS_BY_WORD |= {"thirty": "30", "forty": "40", "sixty": "60"}
-_DIGITS_BY_WORD |= {"twenty-five": "25", "forty-five": "45"}
+_DIGITS_BY_WORD |= {"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60"}
+_DIGITS_BY_WORD |= {"twenty-five": "25", "thirty-five": "35", "forty-five": "45", "fifty-five": "55"}
 _DIGITS_BY_WORD |= {"dreißig": "30", "dreissig": "30", "ein": "1", "zwo": "2"}
+_DIGITS_BY_WORD |= {"vierzig": "40", "fünfzig": "50", "fünfundvierzig": "45"}
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)?")
 
 _ISO_SEPARATOR = re.compile(r"(?<=\d-\d\d)t(?=\d)")

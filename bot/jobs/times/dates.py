@@ -169,6 +169,8 @@ def _parse_date(phrase: str, now: datetime, time_of_day: time) -> date:
     phrase = _ORDINAL.sub(lambda match: str(ORDINALS[match[0]]), phrase)
     if numeric := _NUMERIC_DATE.fullmatch(phrase):
         day = _parse_numeric_date(numeric, now, time_of_day)
+    elif numbered := _DAY_OF_MONTH.fullmatch(phrase):
+        day = _find_day_of_month(int(numbered["number"]), now, time_of_day)
     else:
         day = _parse_written_date(phrase, now, time_of_day)
     if weekday and day.weekday() != WEEKDAYS[weekday["day"]]:

@@ -9,17 +9,17 @@ import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TypeVar
 
 from bot.jobs.times import clock_times, dates, formatting, instants, recurrences, rrules
 from bot.jobs.times.phrasebook import LANGUAGES, MAX_PHRASE_CHARS, Phrasebook, load_phrasebook
 from bot.jobs.times.rrules import RecurrenceRule
-from bot.jobs.times.time_words import find_name_across, find_time_words
+from bot.jobs.times.time_words import find_name_across, find_time_words, is_preposition
 from bot.jobs.times.zones import UnclearTime, resolve_zone
 from bot.translations.translator import translatable
 
-MAX_WORDS = 14
+MAX_WORDS = 16
 _TEXT_LEAD_IN = re.compile(r"^(?:[:,\-–]\s*|(?:me\s+)?(?:to|that|dass)\s+)+", re.IGNORECASE)
 _REMIND_ME = re.compile(
     r"^(?:(?:please|bitte)\s+)?(?:(?:remind|erinnere)\s+)?(?:me|mich|uns|us)\s+", re.IGNORECASE
@@ -41,7 +41,7 @@ _LONG_DAY_NAMES = "|".join(name for name in dates.WEEKDAYS if len(name) > 5)
 _TIME_CONTINUES = re.compile(
     rf"(?:and|und|or|oder|&)\s+(?:(?:on|am|at|um)\s+)?(?:\d|{_LONG_DAY_NAMES}|tomorrow|übermorgen)|"
     rf"(?:{_LONG_DAY_NAMES})\b|"
-    r"(?:at|um|@|from|von|between|zwischen|by|gegen)\s*\d|"
+    r"(?:at|um|@|from|von|between|zwischen|by|gegen)\s*(?:(?:punkt|halb|viertel|dreiviertel)\s+)?\d|"
     r"(?:until|till|bis|starting|ab|except|außer|every|jede[nrsm]?)\b|"
     rf"(?:for|für)\s+(?:{instants.COUNT_PATTERN})\s+"
     r"(?:days?|weeks?|months?|years?|tage?|wochen?|monate?|jahre?)\b|"
@@ -58,6 +58,9 @@ _CLOCK_TIME = re.compile(r"(?<!\d)\d{1,2}(?::\d{2}|h(?:\d{2})?|\s?[ap]m|\s?uhr)(
 _TIME_OF_PLACE = re.compile(r"(?:in\s+)?(?P<place>[^\W\d]+(?:\s[^\W\d]+)?)\s(?:time|zeit|ortszeit)\b")
 _STROKES = re.compile(r"(?<![\d/])(\d{1,2})/(0?[1-9]|1[0-2])(?:/(\d{2,4}))?(?![\d/])")
 _DAY_FIRST = {"es", "fr", "pt", "ru"}  # 1/2 is in February for who speaks one of these
+_HALF_OF_CLOCK = re.compile(r"(?:p\.?\s?m|a\.\s?m)\b", re.IGNORECASE)
+_ENDS_IN_MINUTES = re.compile(r"\d\s?m(?:in(?:ute[ns]?|s)?)?$")
+_LEAST_MINUTES = 10  # in `at nine twenty`; a smaller number rather counts something
 _BARE_HOUR = re.compile(r"(?:[01]?\d|2[0-4])(?:\s?[-–]\s?\d{1,2})?(?!\S)")
 T = TypeVar("T")
 PARTLY_UNDERSTOOD = translatable(
@@ -131,11 +134,11 @@ class TimeReader:
             return [*counts]
         return [count for count in counts if self.phrasebook.in_english(" ".join(words[-count:]))][:1]
 
-    def is_number(self, word: str) -> bool:
-        """Tell whether a word is a number, in figures or letters."""
-        if self.phrasebook is not None and self.phrasebook.is_number(word):
-            return True
-        return clock_times.normalize_phrase(word).isdecimal()
+    def find_number(self, word: str) -> int | None:
+        """The number that a word is, in figures or letters."""
+        digits = self.phrasebook.find_number(word) if self.phrasebook is not None else None
+        digits = digits or clock_times.normalize_phrase(word)
+        return int(digits) if digits.isdecimal() else None
 
     def say_in_english(self, words: str) -> str:
         """What a text begins with as far as it may belong to a time."""
@@ -283,7 +286,7 @@ def _refuse_earlier_time(
     _refuse_second_time(rest, time_words, reader)
     if reader.phrasebook is not None:
         _refuse_further_time(rest, time_words, reader)
-    if not _has_hour(time_words, schedule, reader) and reader.is_number(rest[-1]):
+    if not _has_hour(time_words, schedule, reader) and reader.find_number(rest[-1]) is not None:
         raise _build_partly_understood(time_words, rest[-1:])
     _refuse_time_words(text, time_words, find_name_across(text, " ".join(time_words)))
 
@@ -411,19 +414,42 @@ def _refuse_continued_time(
     time_words: list[str], rest: list[str], schedule: ParsedSchedule, reader: TimeReader
 ) -> None:
     """Raise UnclearTime if what follows a time may belong to it."""
+    phrase = clock_times.normalize_phrase(reader.say_in_english(" ".join(time_words)))
     follows = clock_times.normalize_phrase(reader.say_in_english(" ".join(rest[:4])))
     has_hour = _has_hour(time_words, schedule, reader)
     lacks_hour = not has_hour
     if _TIME_CONTINUES.match(follows) or (lacks_hour and _BARE_HOUR.match(follows)):
         raise _build_partly_understood(time_words, rest[:3])
-    if lacks_hour and (hour := _CLOCK_TIME.search(" ".join(rest))):
-        raise _build_partly_understood(time_words, [hour[0]])
+    if lacks_hour and (hour := _find_hour(rest, reader)):
+        raise _build_partly_understood(time_words, [hour])
+    if _may_be_minutes(phrase, rest, reader):
+        raise _build_partly_understood(time_words, rest[:1])
     if has_hour and (other := _TIME_OF_PLACE.match(follows)):
         try:
             resolve_zone(other["place"])
         except UnclearTime:
             return
         raise UnclearTime(OTHER_PLACE)
+
+
+def _find_hour(rest: list[str], reader: TimeReader) -> str:
+    """The words of a text that name an hour; "" if there are none."""
+    if clock_time := _CLOCK_TIME.search(" ".join(rest)):
+        return clock_time[0]
+    for before, word in pairwise(rest):
+        number = reader.find_number(word)
+        is_article = number == 1 and not word.isdecimal()
+        if number is not None and number <= 24 and not is_article and is_preposition(before):
+            return f"{before} {word}"
+    return ""
+
+
+def _may_be_minutes(phrase: str, rest: list[str], reader: TimeReader) -> bool:
+    """Tell whether a text begins with what may belong to the hour before it: `at nine`, `twenty Anna`."""
+    if reader.phrasebook is not None and _HALF_OF_CLOCK.match(" ".join(rest[:2])):
+        return True
+    number = reader.find_number(rest[0])
+    return number is not None and number >= _LEAST_MINUTES and not _ENDS_IN_MINUTES.search(phrase)
 
 
 def _has_hour(time_words: list[str], schedule: ParsedSchedule, reader: TimeReader) -> bool:

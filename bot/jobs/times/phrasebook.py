@@ -66,9 +66,10 @@ class Phrasebook:
         english, end = self._read(folded, 0)
         return english if end == len(folded) else None
 
-    def is_number(self, word: str) -> bool:
-        """Tell whether a word is a number of this language in letters."""
-        return _fold(word) in self.sections["number"]
+    def find_number(self, word: str) -> str | None:
+        """The digits of a number of this language in letters; None if it is none."""
+        numbers = self.sections["minute"] | self.sections["number"]
+        return numbers.get(_fold(word))
 
     def start_in_english(self, text: str) -> str:
         """Say in English what is known at the beginning of a text."""

@@ -47,6 +47,11 @@ def find_time_words(text: str) -> str:
     return next((piece.strip() for piece in known.pieces if piece in f" {plain} "), "")
 
 
+def is_preposition(word: str) -> bool:
+    """Tell whether a word may stand right before an hour."""
+    return normalize_text(word) in load_time_words().prepositions
+
+
 def find_name_across(before: str, after: str) -> str:
     """A name of several words that begins in one text and ends in the next; "" if there is none.
 

@@ -128,6 +128,18 @@ def test_words_around_time_and_text_are_not_kept(line: str, text: str):
         "明天9点或10点开会",
         "明天9点到10点开会",
         "明天给安娜打电话9点",
+        "给安娜打电话下下周一",
+        "圣诞节晚上八点给安娜打电话",
+        "给安娜打电话明年一月五号九点",
+        "tomorrow at 9 20 pushups",
+        "через час 20 отжиманий",
+        "às 7 pm ligar para Ana",
+        "el viernes de la otra semana a las 9 cena",
+        "morgen Mittag um halb eins Anna anrufen",
+        "Anna anrufen an Silvester um Mitternacht",
+        "Anna anrufen am ersten Werktag des Monats um 9",
+        "завтра в девятом часу позвонить",
+        "завтра о дев'ятій подзвонити",
     ],
 )
 def test_what_may_mean_something_else_is_refused(line: str):
