@@ -19,6 +19,11 @@ _BEFORE_CITY = re.compile(
 )
 _CASE_ENDINGS = tuple("аеиіыя")
 _NOMINATIVE_ENDINGS = ("", "а", "ь", "и", "я")
+_DECLINED_WORDS = (  # of names of several words: Нижнем Новгороде, Ростове-на-Дону, Набережных Челнах
+    (re.compile(r"^(\w+)(?:[ео]м|[ео]го) "), r"\1ии "),
+    (re.compile(r"^(\w+)[еа] на "), r"\1 на "),
+    (re.compile(r"^(\w+)ых (\w+)(?:ах|ов)$"), r"\1ые \2ы"),
+)
 _UTC_NAMES = frozenset({"UTC", "UCT", "GMT", "Zulu", "Universal", "Greenwich"})
 _OFFSET = re.compile(r"\s*(?:(?:utc|gmt)?\s*[+-]\s*\d.*|(?:est|mst)\s*)", re.IGNORECASE)
 
@@ -70,6 +75,10 @@ def find_answered_zone(text: str) -> str | None:
 def _find_declined_zone(city: str) -> str | None:
     """Return the zone of the one city that has this form in Russian or Ukrainian, such as `Москве`."""
     name = normalize_name(city)
+    for declined, nominative in _DECLINED_WORDS:
+        name = declined.sub(nominative, name)
+    if zone := find_named_zone(name):
+        return zone
     if not name.endswith(_CASE_ENDINGS):
         return None
     stem = name[:-1]
