@@ -4,6 +4,7 @@ The model denoises CANVAS_TOKENS tokens together, so that a reply costs whole ca
 an estimate from its output tokens: no server tells the number.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 CANVAS_TOKENS: Final = 256
@@ -11,6 +12,26 @@ THINKING_CANVASES: Final = 4  # of the longest thought without an answer
 MAX_CALL_CANVASES: Final = 12  # of a tool call that was cut before: some 12,000 characters
 TYPED_READ_PURPOSES: Final = ("decision", "address")
 """The purposes of calls that read probabilities in one step, and denoise nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputUnit:
+    """What people are told of what models write in: canvases, or tokens where the server writes no canvases.
+
+    `column`: of the sums of calls.
+    """
+
+    has_canvases: bool
+    name: str
+    column: str
+
+    def convert(self, canvases: int) -> int:
+        """An amount of canvases in this unit."""
+        return canvases if self.has_canvases else canvases * CANVAS_TOKENS
+
+
+CANVASES: Final = OutputUnit(True, "canvases", "canvases")
+TOKENS: Final = OutputUnit(False, "tokens", "output")
 
 
 def count_canvases(tokens: int) -> int:

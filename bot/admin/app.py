@@ -151,7 +151,7 @@ class _AdminApp:
 
     async def _build_request(self, request: Request, viewer: Viewer) -> PageRequest:
         async with self._dependencies.reader.read_briefly() as tx:
-            has_canvases = await counter_readings.writes_canvases(tx)
+            output_unit = await counter_readings.find_output_unit(tx)
         return PageRequest(
             path=quote(request.url.path),
             parts=request.path_params,
@@ -162,7 +162,7 @@ class _AdminApp:
             check_session=partial(
                 login.check_session, dependencies=self._dependencies, session=read_cookie(request, "session")
             ),
-            has_canvases=has_canvases,
+            output_unit=output_unit,
         )
 
     async def _respond(

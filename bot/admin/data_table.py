@@ -34,6 +34,11 @@ class NumberColumn(TableColumn):
 
 
 @dataclass(frozen=True, slots=True)
+class CanvasColumn(NumberColumn):
+    """A column that is not shown where the model server writes no canvases."""
+
+
+@dataclass(frozen=True, slots=True)
 class CellLink:
     """A link to what can be done about a row; `label` names the row, too, for who only hears it."""
 

@@ -11,7 +11,7 @@ from htpy import Node
 
 from bot.admin.data_table import DataTable
 from bot.admin.error_pages import PageRefused
-from bot.canvases import CANVAS_TOKENS
+from bot.canvases import CANVASES, OutputUnit
 from bot.db.bounded_reader import BoundedReader
 from bot.db.engine import Database
 from bot.db.people.admin_changes import AdminChange
@@ -102,7 +102,7 @@ class PageRequest:
     """The request of an admin.
 
     `path`: of the page as an address has it, such as `/admin/turns`. `parts`: what stands for the `{…}` of
-    the view's path. `has_canvases`: the model server writes some; else tokens are shown.
+    the view's path. `output_unit`: what it is told in of models.
     """
 
     path: str
@@ -112,21 +112,12 @@ class PageRequest:
     now: float
     dependencies: PageDependencies
     check_session: CheckSession
-    has_canvases: bool = True
+    output_unit: OutputUnit = CANVASES
 
     @property
     def zone(self) -> ZoneInfo:
         """The admin's time zone, in which all times are shown."""
         return self.viewer.zone
-
-    @property
-    def output_unit(self) -> str:
-        """What is shown of the output of models."""
-        return "canvases" if self.has_canvases else "tokens"
-
-    def to_output_unit(self, canvases: int) -> int:
-        """An amount of canvases as it is shown."""
-        return canvases if self.has_canvases else canvases * CANVAS_TOKENS
 
     @property
     def gateway(self) -> RunningGateway:

@@ -19,7 +19,7 @@ async def set_limit(request: PageRequest, form: Mapping[str, str]) -> Redirect:
     """Set the limit of somebody, of a group or of every member."""
     value = form.get("value", "").strip().lower()
     if not LIMIT_VALUE.fullmatch(value):
-        raise QuestionRefused(f"A limit is a number of {request.output_unit}, none, or default.")
+        raise QuestionRefused(f"A limit is a number of {request.output_unit.name}, none, or default.")
     async with request.write() as tx:
         holder = await _find_holder(tx, form.get("holder", ""))
         await admin_changes.set_limit(tx, request.actor, holder, value, now=request.now)

@@ -141,7 +141,7 @@ def name_inviter(person: int | None, names: Mapping[int, str]) -> str:
 
 def _name_columns(request: PageRequest, columns: Sequence[TableColumn]) -> tuple[TableColumn, ...]:
     """The columns, in the unit that is shown."""
-    title = request.output_unit.capitalize()
+    title = request.output_unit.name.capitalize()
     return tuple(replace(column, title=title) if column.key == "canvases" else column for column in columns)
 
 
@@ -149,7 +149,7 @@ def _show_used(request: PageRequest, calls: CallSums | None, href: str) -> Cell:
     """What calls took, as the report says it: unknown where no call of them was counted."""
     if calls is None:
         return Cell(0)
-    canvases = request.to_output_unit(calls.canvases)
+    canvases = request.output_unit.convert(calls.canvases)
     return Cell(get_known(canvases, calls.canvases_known, calls.costing), href=href)
 
 
@@ -168,7 +168,7 @@ def _show_limit(request: PageRequest, person: ReviewedPerson, rules: Mapping[int
 
 
 def _format_limit(request: PageRequest, canvases: int | None) -> Cell:
-    return Cell("none" if canvases is None else request.to_output_unit(canvases))
+    return Cell("none" if canvases is None else request.output_unit.convert(canvases))
 
 
 def build_groups_table(request: PageRequest, roster: Roster) -> DataTable:
@@ -189,7 +189,7 @@ def _build_group(request: PageRequest, group: Group, roster: Roster) -> tuple[Ce
         Cell(name_inviter(group.let_in_by, roster.names)),
         Cell("everybody there" if group.speakers == "everyone" else "people who are in"),
         Cell(_SIGHTS[group.hears_all]),
-        Cell(request.to_output_unit(used.canvases), href=href),
+        Cell(request.output_unit.convert(used.canvases), href=href),
         Cell(used.unknown_calls, href=href),
         _format_limit(request, None if rule is None else rule.canvases),
         build_act_cell(request, GROUPS_PATH, group.chat, group.title, list_group_acts(group.state)),

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from pydantic import SecretStr
 
 from bot.admin.components import build_url, cut, format_duration
-from bot.admin.data_table import Cell, DataTable, NumberColumn, TableColumn, list_attributes
+from bot.admin.data_table import CanvasColumn, Cell, DataTable, NumberColumn, TableColumn, list_attributes
 from bot.admin.names import name_person
 from bot.db.tools.audit import AuditEntry
 from bot.db.usage.counter_readings import CounterReading
@@ -58,7 +58,7 @@ def build_readings(readings: Iterable[CounterReading], zone: ZoneInfo) -> DataTa
     columns = (
         TableColumn("read_at", "Read"),
         *_READING_COUNTS,
-        NumberColumn("steps_per_canvas", "Steps a canvas"),
+        CanvasColumn("steps_per_canvas", "Steps a canvas"),
         TableColumn("why", "Cause"),
     )
     return DataTable(

@@ -8,7 +8,7 @@ import htpy as h
 from pydantic import BaseModel, Field, ValidationError
 
 from bot.admin.components import cut, show_nothing
-from bot.admin.data_table import Cell, CellValue, DataTable, NumberColumn, TableColumn
+from bot.admin.data_table import CanvasColumn, Cell, CellValue, DataTable, NumberColumn, TableColumn
 
 MAX_BYTES = 8_000_000
 MAX_CONDITIONS = 40
@@ -71,10 +71,10 @@ def build_bench_table(bench: StoredBench | str) -> DataTable:
         TableColumn("thinking", "Thinking"),
         NumberColumn("at_once", "At once"),
         NumberColumn("output_tokens", "Tokens"),
-        TableColumn("canvases_estimated", "Canvases (estimated)", is_number=True),
+        CanvasColumn("canvases_estimated", "Canvases (estimated)"),
         NumberColumn("seconds_an_answer", "Seconds an answer"),
         NumberColumn("first_block_seconds", "First block s"),
-        NumberColumn("seconds_a_canvas", "Seconds a canvas"),
+        CanvasColumn("seconds_a_canvas", "Seconds a canvas"),
     )
     title = "Measured directly and through the gateway"
     if isinstance(bench, str):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import htpy as h
 
 from bot.admin.components import change_query, format_duration, show_nothing, show_section
-from bot.admin.data_table import Address, Cell, CellValue, DataTable, TableColumn
+from bot.admin.data_table import Address, CanvasColumn, Cell, CellValue, DataTable, TableColumn
 from bot.admin.page_request import Content, Download, ExportForm, PageRequest
 from bot.errors import QuestionRefused
 from bot.usage.figures import format_count
@@ -78,8 +78,12 @@ def show_table(table: DataTable, request: PageRequest, *, note: h.Node = None) -
     """The table with its heading, sorted as `?sort=` says; `note` says how to read it."""
     if not table.rows:
         return show_section(table.title, show_nothing(table.nothing))
-    if not request.has_canvases:
-        table = _hide_canvases(table)
+    if not request.output_unit.has_canvases:
+        shown_columns = (
+            replace(column, is_shown=column.is_shown and not isinstance(column, CanvasColumn))
+            for column in table.columns
+        )
+        table = replace(table, columns=tuple(shown_columns))
     rows = _sort_table(table, request).rows
     shown = rows if request.query.get("rows") == ALL_ROWS else rows[:MAX_SHOWN_ROWS]
     heads = [_show_head(column, table, request) for column in table.columns if column.is_shown]
@@ -97,14 +101,6 @@ def show_table(table: DataTable, request: PageRequest, *, note: h.Node = None) -
         )[h.table[h.thead[h.tr[heads]], h.tbody[(_show_row(table.columns, row) for row in shown)]]],
         len(shown) < len(rows) and _show_rest(table, request),
     ]
-
-
-def _hide_canvases(table: DataTable) -> DataTable:
-    columns = (
-        replace(column, is_shown=False) if "canvas" in column.title.lower() else column
-        for column in table.columns
-    )
-    return replace(table, columns=tuple(columns))
 
 
 def _sort_table(table: DataTable, request: PageRequest) -> DataTable:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from bot.admin.components import TURNS_PATH, build_url, cut, format_duration, mark_ending
-from bot.admin.data_table import Cell, DataTable, NumberColumn, TableColumn
+from bot.admin.data_table import CanvasColumn, Cell, DataTable, NumberColumn, TableColumn
 from bot.admin.names import name_person
 from bot.admin.table_view import build_count_cell, build_seconds_cell
 from bot.canvases import costs_canvases
@@ -30,7 +30,7 @@ _CALL_COLUMNS = (
     NumberColumn("cached", "Cached"),
     NumberColumn("output", "Out"),
     NumberColumn("reasoning", "Thought"),
-    NumberColumn("canvases", "Canvases"),
+    CanvasColumn("canvases", "Canvases"),
     TableColumn("server", "The server's own times", is_shown=False),
 )
 _TOOL_COLUMNS = (

@@ -12,7 +12,7 @@ from bot.admin.components import (
     format_duration,
     show_figure,
 )
-from bot.admin.data_table import Cell, DataTable, NumberColumn, TableColumn
+from bot.admin.data_table import CanvasColumn, Cell, DataTable, NumberColumn, TableColumn
 from bot.admin.filters import Filters
 from bot.admin.svg_chart import FAULT_MARK
 from bot.admin.table_view import format_cell
@@ -27,7 +27,7 @@ TURN_COLUMNS = (
 )
 CALL_COLUMNS = (
     NumberColumn("calls", "Model calls"),
-    NumberColumn("canvases", "Canvases, est."),
+    CanvasColumn("canvases", "Canvases, est."),
     NumberColumn("input_tokens", "Prompt tokens"),
     NumberColumn("cached_tokens", "Cached tokens"),
     NumberColumn("output_tokens", "Output tokens"),
@@ -71,8 +71,8 @@ class UsageFigure:
     note: str = ""
 
 
-def list_figures(now: UsageReport, before: UsageReport) -> list[UsageFigure]:
-    """The figures of a period and the one before."""
+def list_figures(now: UsageReport, before: UsageReport, *, has_canvases: bool) -> list[UsageFigure]:
+    """The figures of a period and the one before; `has_canvases` False: none of canvases."""
     cells, cells_before = list_sums(now.total), list_sums(before.total)
     share = _find_number(cells["failed_turns"]) / (_find_number(cells["turns"]) or 1.0)
     notes = {"failed_turns": f"{_format_percents(share)} of turns; "} if share else {}
@@ -86,7 +86,7 @@ def list_figures(now: UsageReport, before: UsageReport) -> list[UsageFigure]:
             notes.get(column.key, ""),
         )
         for column in SUM_COLUMNS
-        if column.key != "canvases" or now.has_canvases
+        if has_canvases or not isinstance(column, CanvasColumn)
     ]
     for interval in _INTERVALS:
         figures += _list_duration_figures(interval, now, before)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
+from bot.canvases import OutputUnit
 from bot.chat.access import Access
 from bot.chat.group_directory import GroupDirectory
 from bot.chat.guest_queries import GuestQueries
@@ -226,9 +227,9 @@ class ActionContext:
         """The person's time zone, or the gateway's."""
         return await people.load_zone(self.tx, self.person, self.deps.settings.time_zone)
 
-    async def has_canvases(self) -> bool:
-        """Whether the model server writes canvases; of any other, tokens are shown."""
-        return await counter_readings.writes_canvases(self.tx)
+    async def find_output_unit(self) -> OutputUnit:
+        """What is told of the output of models in."""
+        return await counter_readings.find_output_unit(self.tx)
 
     async def record_audit(
         self, action: str, subject: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None

@@ -333,7 +333,7 @@ async def _store_refused_turn(tx: Transaction, request: TurnRequest, answer: str
         conversation=(await conversations.find(tx, request.lane)).number,
         tools=(),
         thinking=False,
-        thinking_why="it was not begun: the day's canvases were used up",
+        thinking_why="it was not begun: the day's allowance was used up",
         received_at=request.items[0].received_at,
     )
     questions = build_user_messages(request, now, now, UTC)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from bot.canvases import costs_canvases
 from bot.db.usage.breakdowns import StoredBreakdown, TurnTimestamps
+from bot.db.usage.counter_readings import MAX_PIECE_TOKENS, MIN_JUDGED_TOKENS
 from bot.db.usage.turn_steps import TurnSteps
 from bot.domain import DAY_SECONDS
 from bot.usage.figures import UNKNOWN, format_canvases, format_share
@@ -98,8 +99,14 @@ def unmeasured_seconds(breakdown: StoredBreakdown) -> float:
 
 
 def build_turn_breakdown(turn: TurnSteps) -> TurnBreakdown:
-    """The figures of a turn whose breakdown is stored."""
+    """The figures of a turn whose breakdown is stored; no canvases where one sees that it came in pieces."""
     replies = [call for call in turn.calls if costs_canvases(call.purpose)]
+    canvases = _sum_or_none([call.canvases for call in replies if call.canvases is not None])
+    if any(
+        MIN_JUDGED_TOKENS <= (call.completion_tokens or 0) <= MAX_PIECE_TOKENS * call.blocks
+        for call in replies
+    ):
+        canvases = 0
     return TurnBreakdown(
         total_seconds=turn.account["whole"],
         interval_seconds=tuple(list_intervals(turn.account)),
@@ -111,7 +118,7 @@ def build_turn_breakdown(turn: TurnSteps) -> TurnBreakdown:
             [call.completion_tokens for call in turn.calls],
             was_cut=any(call.usage_partial for call in turn.calls),
         ),
-        canvases=_sum_or_none([call.canvases for call in replies if call.canvases is not None]),
+        canvases=canvases,
     )
 
 
@@ -125,7 +132,10 @@ def format_breakdown(breakdown: TurnBreakdown) -> str:
     cached_share = _format_cached_share(breakdown)
     tokens_in = f"{_format_tokens(breakdown.input)} tokens in ({cached_share})"
     tokens_out = f"{_format_tokens(breakdown.output)} out"
-    return " · ".join((calls, tokens_in, tokens_out, format_canvases(breakdown.canvases, "~")))
+    parts = [calls, tokens_in, tokens_out]
+    if breakdown.canvases != 0:
+        parts.append(format_canvases(breakdown.canvases, "~"))
+    return " · ".join(parts)
 
 
 def _format_tokens(count: TokenCount) -> str:

@@ -43,10 +43,10 @@ def build_daily_chart(
     panels = [_build_panel(translate("Answers a day"), "turn", answers)]
     if with_output:
         heading = translate("Canvases a day, estimated")
-        if not report.has_canvases:
+        if not report.output_unit.has_canvases:
             heading = translate("Tokens written a day")
         incomplete = [_has_missing_counts(group) for group in groups]
-        known = [_get_known_output(group, report.has_canvases) for group in groups]
+        known = [_get_known_output(group, report.output_unit.has_canvases) for group in groups]
         panels.append(_build_panel(heading, "canvas", known, incomplete))
     return {
         "title": title,
@@ -84,10 +84,10 @@ def _build_report_panels(report: UsageReport, groups: Sequence[ReportGroup]) -> 
     panels: list[ChartJson] = [
         {"heading": "seconds", "stacks": _build_interval_stacks(groups), "at least": incomplete}
     ]
-    known = [_get_known_output(group, report.has_canvases) for group in groups]
+    known = [_get_known_output(group, report.output_unit.has_canvases) for group in groups]
     if any(value is not None for value in known):
         incomplete = [_has_missing_counts(group) for group in groups]
-        heading = "canvases, estimated" if report.has_canvases else "tokens written"
+        heading = "canvases, estimated" if report.output_unit.has_canvases else "tokens written"
         panels.append(_build_panel(heading, "canvas", known, incomplete))
     cached = [_cached_percentage(group) for group in groups]
     if any(cached):

@@ -31,8 +31,7 @@ def build_lines(
 
 def _describe_use(report: UsageReport, calls_by_person: Sequence[CallSums], names: Mapping[int, str]) -> str:
     calls = report.total.calls
-    unit = "canvases" if report.has_canvases else "tokens"
-    get_amount = attrgetter("canvases" if report.has_canvases else "output")
+    get_amount = attrgetter(report.output_unit.column)
     if calls is None or not get_amount(calls):
         return "Used: nothing that is known."
     total = get_amount(calls)
@@ -48,7 +47,7 @@ def _describe_use(report: UsageReport, calls_by_person: Sequence[CallSums], name
     turns = report.total.turn_sums
     answered = turns.answered if turns else 0
     answers = "1 answer" if answered == 1 else f"{answered:,} answers"
-    return f"Used: {answers}, about {total:,} {unit}: {', '.join(shares)}."
+    return f"Used: {answers}, about {total:,} {report.output_unit.name}: {', '.join(shares)}."
 
 
 def _name_spender(sums: CallSums, names: Mapping[int, str]) -> str:

@@ -110,7 +110,6 @@ async def load_sums_in(
         durations=durations.by_group,
         total_durations=durations.total,
         percentile_method=durations.percentile_method,
-        has_canvases=await counter_readings.writes_canvases(tx),
     )
     return build_report(query, sums)
 
@@ -153,7 +152,7 @@ async def _load_turn_sums(tx: Transaction, query: ReportQuery) -> ReportSums:
         durations=durations.by_group,
         total_durations=durations.total,
         percentile_method=durations.percentile_method,
-        has_canvases=await counter_readings.writes_canvases(tx),
+        output_unit=await counter_readings.find_output_unit(tx),
         approvals=approvals,
         thinking=thinking,
         verdicts=verdicts,

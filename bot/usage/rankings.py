@@ -8,18 +8,19 @@ from dataclasses import asdict
 
 from bot.canvases import costs_canvases
 from bot.db.usage.rankings import RankedCall, RankedTurn
-from bot.tables import TextTable
+from bot.tables import CanvasColumn, TextTable
 from bot.usage.figures import EMPTY_CELL, format_count, format_seconds
 from bot.usage.json_records import JsonRecord
 from bot.usage.report import format_local, format_person, format_utc
 
+_CANVASES = CanvasColumn("canvases est.")
 _TURN_COLUMNS = (
-    *("turn", "when ({zone})", "chat", "user", "thinking", "calls", "tools"),
-    *("input", "cached", "output", "canvases est.", "waited s", "seconds", "ending"),
+    *("chat", "user", "thinking", "calls", "tools"),
+    *("input", "cached", "output", _CANVASES, "waited s", "seconds", "ending"),
 )
 _CALL_COLUMNS = (
-    *("call", "turn", "when ({zone})", "user", "purpose", "again", "model", "thinking"),
-    *("input", "cached", "output", "reasoning", "canvases est.", "waited s", "seconds", "tok/s", "outcome"),
+    *("user", "purpose", "again", "model", "thinking"),
+    *("input", "cached", "output", "reasoning", _CANVASES, "waited s", "seconds", "tok/s", "outcome"),
 )
 
 
@@ -28,7 +29,7 @@ def build_turn_section(
 ) -> TextTable:
     """The turns, one per row."""
     rows = tuple(_turn_cells(turn, names, zone) for turn in turns)
-    return TextTable(f"Turns by {sort}", _name_columns(_TURN_COLUMNS, zone), rows)
+    return TextTable(f"Turns by {sort}", ("turn", f"when ({zone})", *_TURN_COLUMNS), rows)
 
 
 def build_call_section(
@@ -36,11 +37,7 @@ def build_call_section(
 ) -> TextTable:
     """The model calls, one per row."""
     rows = tuple(_call_cells(call, names, zone) for call in calls)
-    return TextTable(f"Model calls by {sort}", _name_columns(_CALL_COLUMNS, zone), rows)
-
-
-def _name_columns(columns: Sequence[str], zone: str) -> tuple[str, ...]:
-    return tuple(column.format(zone=zone) for column in columns)
+    return TextTable(f"Model calls by {sort}", ("call", "turn", f"when ({zone})", *_CALL_COLUMNS), rows)
 
 
 def build_turn_records(turns: Sequence[RankedTurn]) -> list[JsonRecord]:

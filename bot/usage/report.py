@@ -10,6 +10,7 @@ from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import Any, Literal, TypeVar, get_args
 from zoneinfo import ZoneInfo
 
+from bot.canvases import CANVASES, OutputUnit
 from bot.db.usage.thinking_sums import ThinkingSums
 from bot.db.usage.usage_sums import (
     ApprovalSums,
@@ -162,7 +163,7 @@ class UsageReport:
     """The answer to a query: the total of everything in scope, and the groups (none without a grouping).
 
     `percentile_method` None: there is too much for percentiles. Only "exact" ones are known by group, too,
-    and those of days in UTC. `has_canvases` False: the model server writes none, so that none are shown.
+    and those of days in UTC. `output_unit`: what it is told in.
     """
 
     query: ReportQuery
@@ -170,7 +171,7 @@ class UsageReport:
     groups: tuple[ReportGroup, ...]
     server: ServerSums | None
     percentile_method: PercentileMethod | None
-    has_canvases: bool = True
+    output_unit: OutputUnit = CANVASES
 
     @property
     def shown_groups(self) -> tuple[ReportGroup, ...]:
@@ -197,7 +198,7 @@ class ReportSums:
     durations: Durations = field(default_factory=dict)
     total_durations: Durations = field(default_factory=dict)
     percentile_method: PercentileMethod | None = "exact"
-    has_canvases: bool = True
+    output_unit: OutputUnit = CANVASES
     approvals: Sequence[ApprovalSums] = ()
     thinking: Sequence[ThinkingSums] = ()
     verdicts: Sequence[VerdictSums] = ()
@@ -212,7 +213,7 @@ def build_report(query: ReportQuery, sums: ReportSums) -> UsageReport:
     elif query.by is not None:
         groups = sorted(_build_groups(query.by, sums), key=_canvas_sort_key)
     total = _build_total(sums)
-    return UsageReport(query, total, tuple(groups), sums.server, sums.percentile_method, sums.has_canvases)
+    return UsageReport(query, total, tuple(groups), sums.server, sums.percentile_method, sums.output_unit)
 
 
 def group_label(by: Grouping | None, key: GroupKey) -> str:

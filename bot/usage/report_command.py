@@ -144,7 +144,7 @@ async def render_turn(
     async with open_readonly(url) as database, database.long_read_transaction() as tx:
         turn = await load_steps(tx, turn_id, with_texts=with_texts)
         names = await people.list_names(tx)
-        has_canvases = await counter_readings.writes_canvases(tx)
+        unit = await counter_readings.find_output_unit(tx)
     if turn is None:
         raise NothingFound(
             f"There is no turn {turn_id}. `canvasgram report --list turns` shows those there are."
@@ -154,7 +154,7 @@ async def render_turn(
             await audit.record_texts_read(tx, audit.MACHINE, turn_id, reason=None, now=now)
     if as_json:
         return turn_report.render_json(turn)
-    return [*escape_lines(turn_report.render_lines(turn, names, has_canvases=has_canvases))]
+    return [*escape_lines(turn_report.render_lines(turn, names, unit=unit))]
 
 
 def _parse_scope(options: ReportOptions, now: float) -> Scope:
@@ -182,8 +182,8 @@ async def _render_ranking(url: str, options: ReportOptions, scope: Scope, form: 
     async with open_readonly(url) as database:
         section, records = await _load_ranking(database, kind, scope, sort, options.top or DEFAULT_TOP)
         async with database.read_transaction() as tx:
-            if not await counter_readings.writes_canvases(tx):
-                section = tables.leave_out_canvases(section)
+            if not (await counter_readings.find_output_unit(tx)).has_canvases:
+                section = section.leave_out_canvases()
     if not records:
         raise NothingFound(_nothing_found_message(scope))
     return _render_list(form, section, records)
@@ -236,13 +236,14 @@ def _render_markdown(report: UsageReport, headline: Sequence[str]) -> str:
 
 
 def _build_sections(report: UsageReport) -> list[TextTable]:
-    sections = (*thinking_report.build_sections(report), *tables.build_sections(report))
-    return [section if report.has_canvases else tables.leave_out_canvases(section) for section in sections]
+    sections = [*thinking_report.build_sections(report), *tables.build_sections(report)]
+    if report.output_unit.has_canvases:
+        return sections
+    return [section.leave_out_canvases() for section in sections]
 
 
 def _build_notes(report: UsageReport) -> list[str]:
-    notes = (*thinking_report.build_notes(report), *tables.build_notes(report))
-    return [note for note in notes if report.has_canvases or "canvas" not in note.lower()]
+    return [*thinking_report.build_notes(report), *tables.build_notes(report)]
 
 
 def _render_csv(report: UsageReport, _: Sequence[str]) -> str:

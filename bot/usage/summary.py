@@ -91,7 +91,7 @@ def _render_lines(
     if calls is None:
         yield translate("Model calls: none")
         return
-    if report.has_canvases:
+    if report.output_unit.has_canvases:
         previous_canvases = _format_canvases(translate, previous_report.total.calls)
         canvases = period.compare(translate, _format_canvases(translate, calls), previous_canvases)
         yield translate("Canvases, estimated: {canvases}", canvases=canvases)

@@ -5,11 +5,10 @@ length it was measured at.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from bot.db.usage.usage_sums import CallSums, Scope, TurnSums
 from bot.db.usage.verdict_sums import VerdictSums
-from bot.tables import TextTable
+from bot.tables import CanvasColumn, TextTable
 from bot.usage.figures import (
     EMPTY_CELL,
     UNKNOWN,
@@ -32,13 +31,12 @@ from bot.usage.report import (
 )
 
 INTERVAL_NAMES = {"whole": "whole"} | {column_name(kind): name_interval(kind) for kind in INTERVAL_ORDER}
-_TIMED_CALLS = "over calls"  # seconds a canvas are
 _TOKEN_COLUMNS = (
-    *("turns", "calls", "input", "cached", "output", "reasoning", "canvases est."),
-    *("s a canvas", _TIMED_CALLS),
+    *("turns", "calls", "input", "cached", "output", "reasoning"),
+    *map(CanvasColumn, ("canvases est.", "s a canvas", "over calls")),
 )
 _OUTCOME_COLUMNS = (
-    *("thinking turns", "their canvases", "their seconds"),
+    *("thinking turns", CanvasColumn("their canvases"), "their seconds"),
     *("empty", "cut", "stopped", "failed", "asked again"),
 )
 _TOOL_COLUMNS = ("calls", "failed", "how", "seconds")
@@ -52,13 +50,6 @@ _APPROVAL_ANSWERS: tuple[tuple[str | None, ...], ...] = (
     ("stopped",),
     (None,),
 )
-
-
-def leave_out_canvases(section: TextTable) -> TextTable:
-    """The table without its columns about canvases, beside which one says the tokens."""
-    kept = [n for n, name in enumerate(section.columns) if "canvas" not in name and name != _TIMED_CALLS]
-    rows = tuple(tuple(row[n] for n in kept) for row in section.rows)
-    return replace(section, columns=tuple(section.columns[n] for n in kept), rows=rows)
 
 
 def build_sections(report: UsageReport) -> Iterator[TextTable]:
@@ -82,10 +73,11 @@ def build_sections(report: UsageReport) -> Iterator[TextTable]:
 def build_notes(report: UsageReport) -> Iterator[str]:
     """What readers must know about the figures."""
     yield _describe_scope(report.query.scope)
-    yield "Canvases are estimates: output tokens / 256, rounded up call by call."
+    if report.output_unit.has_canvases:
+        yield "Canvases are estimates: output tokens / 256, rounded up call by call."
+        yield "Seconds a canvas are over the calls that ended by themselves and whose output is known."
     total = report.total
     if total.calls:
-        yield "Seconds a canvas are over the calls that ended by themselves and whose output is known."
         yield from _describe_unknown_counts(total.calls)
     if total.turns and total.turns.settled < total.turns.turns:
         missing = total.turns.turns - total.turns.settled
@@ -311,7 +303,7 @@ def _describe_server(report: UsageReport) -> Iterator[str]:
     server = report.server
     if server is None or not server.readings:
         return
-    if report.has_canvases and (server.canvases is None or server.steps_per_canvas is None):
+    if report.output_unit.has_canvases and (server.canvases is None or server.steps_per_canvas is None):
         yield "The server's own step counters are unknown."
     elif server.canvases is not None:
         counted = (

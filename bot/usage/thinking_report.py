@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bot.db.usage.thinking_sums import ThinkingSums
-from bot.tables import TextTable
+from bot.tables import CanvasColumn, TextTable
 from bot.usage.figures import (
     EMPTY_CELL,
     format_at_least,
@@ -18,8 +18,9 @@ from bot.usage.figures import (
 from bot.usage.report import UsageReport, group_label
 
 _COST_COLUMNS = (
-    *("turns", "share", "canvases est.", "share of canvases", "canvases a turn", "thought tokens"),
-    *("seconds", "a turn", "reads", "their seconds"),
+    *("turns", "share"),
+    *map(CanvasColumn, ("canvases est.", "share of canvases", "canvases a turn")),
+    *("thought tokens", "seconds", "a turn", "reads", "their seconds"),
 )
 _ENDING_COLUMNS = ("turns", "answered", "cut short", "stopped", "failed", "not begun", "open", "retried")
 _CUT_ENDINGS = ("cut", "steps", "seconds")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from itertools import pairwise
 
-from bot.canvases import costs_canvases
+from bot.canvases import CANVASES, OutputUnit, costs_canvases
 from bot.db.usage.speeches import Speech
 from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps, TurnTakeover
 from bot.tables import Line, TextTable
@@ -36,8 +36,8 @@ _SERVER_TIME_FIELDS = ("queue_time_ms", "time_to_first_token_ms", "generation_ti
 TurnEvent = tuple[float, int, str]  # epoch seconds, the order of simultaneous events, what happened
 
 
-def render_lines(turn: TurnSteps, names: Mapping[int, str], *, has_canvases: bool = True) -> Iterator[Line]:
-    """The turn for a terminal; `has_canvases` False: none are named."""
+def render_lines(turn: TurnSteps, names: Mapping[int, str], *, unit: OutputUnit = CANVASES) -> Iterator[Line]:
+    """The turn for a terminal; only of the unit CANVASES are some named."""
     ending = turn.ending or turn.state
     person = f"user {turn.user}"
     if turn.user in names:
@@ -50,7 +50,7 @@ def render_lines(turn: TurnSteps, names: Mapping[int, str], *, has_canvases: boo
         yield f"Endpoint: the {endpoint}, for: {turn.endpoint_why}"
     yield ""
     yield f"{format_utc(turn.received_at)} UTC, and seconds since:"
-    events = sorted(_turn_events(turn, has_canvases), key=lambda event: event[:2])
+    events = sorted(_turn_events(turn, unit.has_canvases), key=lambda event: event[:2])
     yield _build_table([(time - turn.received_at, text) for time, _, text in events])
     yield ""
     yield from _breakdown_lines(turn)

@@ -73,7 +73,7 @@ def list_thinking_reasons() -> Iterator[str]:
         assert cost is not None
         yield f"{explain_light([])}; {cost}"
     yield from ("it continues WEATHER, CLOCK", "WEATHER works best with thinking", WITH_THINKING_REASON)
-    yield "it was not begun: the day's canvases were used up"
+    yield "it was not begun: the day's allowance was used up"
 
 
 def list_endpoint_reasons() -> Iterator[str]:

@@ -205,6 +205,8 @@ def test_tokens_are_shown_in_one_line():
     short = replace(CALL, completion_tokens=5)
     assert format_calls(short, CALL).endswith("· 262 out · ~3 canvases (estimated)")
     assert format_calls(short).endswith("· 5 out · ~1 canvas (estimated)")
+    in_pieces = replace(CALL, completion_tokens=257, blocks=60)
+    assert format_calls(in_pieces).endswith("· 257 out")
 
 
 def test_what_the_server_did_not_count_is_unknown():

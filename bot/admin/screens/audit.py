@@ -204,7 +204,7 @@ def _show_figures(
             note="tokens of the server; below zero: fewer",
             href=keep_period(request, READINGS_PATH, only="gaps"),
         ),
-        request.has_canvases
+        request.output_unit.has_canvases
         and show_figure(
             "Steps a canvas",
             format_steps(server.steps_per_canvas),

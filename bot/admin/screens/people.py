@@ -73,7 +73,7 @@ async def show_people(request: PageRequest) -> ScreenPage:
             show_figure("Wait to be let in", str(len(roster.strangers)), href=waiting_rows),
         ),
         show_tables(request, tables),
-        h.p(".hint")[_FIGURES_NOTE.format(unit=request.output_unit.capitalize())],
+        h.p(".hint")[_FIGURES_NOTE.format(unit=request.output_unit.name.capitalize())],
         _show_forms(request, roster),
     ]
     return ScreenPage("People", body, tables)
@@ -134,14 +134,14 @@ def _show_limit_form(request: PageRequest, roster: Roster) -> h.Element:
     holders += [(person.id, f"{cut(person.name, 40)} · {person.id}") for person in roster.people]
     holders += [(group.chat, f"{cut(group.title, 40)} · {group.number}") for group in roster.groups]
     options = (h.option(value=str(number))[text] for number, text in holders)
-    example = "200" if request.has_canvases else "50000"
+    example = "200" if request.output_unit.has_canvases else "50000"
     value = h.input(name="value", required=True, size="10", placeholder=example)
     form = act_form(
         request,
         f"{request.path}/limit",
         "Set",
         h.label["Limit of", h.select(name="holder")[options]],
-        h.label[f"{request.output_unit.capitalize()} a day", value],
+        h.label[f"{request.output_unit.name.capitalize()} a day", value],
     )
     hint = "A number, none (no limit), or default: what holds for every member."
     return show_section("Set a limit", h.div(".acts")[form], h.p(".hint")[hint])

@@ -139,7 +139,7 @@ def _show_figures(
         show_figure("Seats in use at once, at most", str(lanes)),
         show_figure("Seats in use on average", f"{busy / (until - since):.2f}"),
         show_figure("Calls waiting at once, at most", str(most_waiting)),
-        request.has_canvases
+        request.output_unit.has_canvases
         and show_figure(
             "Denoising steps a canvas",
             format_steps(server.steps_per_canvas),

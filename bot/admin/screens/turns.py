@@ -7,7 +7,7 @@ from dataclasses import replace
 import htpy as h
 
 from bot.admin.components import change_query, cut, mark_ending, show_nothing
-from bot.admin.data_table import Cell, DataTable, NumberColumn, TableColumn
+from bot.admin.data_table import CanvasColumn, Cell, DataTable, NumberColumn, TableColumn
 from bot.admin.filter_form import select_field, show_filter_form
 from bot.admin.filters import Filters, parse_filters
 from bot.admin.keyset_pages import PAGE_ROWS, Cursor, KeysetPage, parse_cursor, show_pager
@@ -81,7 +81,7 @@ _COLUMNS = (
     TableColumn("who", "Who", style="name"),
     TableColumn("where", "Where", style="name"),
     NumberColumn("steps", "Steps"),
-    NumberColumn("canvases", "Canvases"),
+    CanvasColumn("canvases", "Canvases"),
     NumberColumn("input", "Tokens in"),
     NumberColumn("output", "Tokens out"),
     NumberColumn("waited", "Waited"),

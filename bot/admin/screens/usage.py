@@ -4,7 +4,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from zoneinfo import ZoneInfo
 
 import htpy as h
 
@@ -101,18 +100,18 @@ async def show_usage(request: PageRequest) -> ScreenPage:
         recent = await list_recent_names(tx)
         now = await load_sums_in(tx, ReportQuery(filters.scope, unit), percentiles_of=_CHART_INTERVALS)
         before = await load_sums_in(tx, ReportQuery(scope_before), percentiles_of=SHOWN_INTERVALS)
-    figures = list_figures(now, before)
+    figures = list_figures(now, before, has_canvases=request.output_unit.has_canvases)
     tables = (build_figure_table(figures), build_time_table(now, filters))
     body = [
         show_filter_form(request, filters, names, recent),
         show_lead_figures(filters, figures, _show_slow_time(now, filters)),
-        _show_charts(now, filters, request.zone, request.now),
+        _show_charts(request, filters, now),
         show_other_figures(filters, figures),
         h.details[
             h.summary["As a table"],
             show_tables(request, tables),
         ],
-        _show_compared(filters, str(request.zone), now),
+        _show_compared(request, filters, now),
         _show_tabs(request, by),
         # A long period by persons takes as long as all else: it is read by a request of its own.
         h.div(hx_get=_build_table_url(request), hx_trigger="load")[show_nothing("Adding up …")],
@@ -142,35 +141,38 @@ def _build_table_url(request: PageRequest) -> str:
     return change_query(replace(request, path=f"{SCREEN.path}/table"))
 
 
-def _show_compared(filters: Filters, zone: str, report: UsageReport) -> h.Element:
+def _show_compared(request: PageRequest, filters: Filters, report: UsageReport) -> h.Element:
     period, before = filters.period, filters.period.before
+    zone = request.zone.key
+    estimated = ["Canvases are estimates, as in ", h.code["canvasgram report"], "."]
     return h.p(".nothing")[
         f"From {format_local(period.since, zone)} to {format_local(period.until, zone)}, compared with "
         f"{format_local(before.since, zone)} to {format_local(before.until, zone)}. ≥ means "
         "at least: the server did not say how much some calls used. ",
-        report.has_canvases and ["Canvases are estimates, as in ", h.code["canvasgram report"], "."],
+        request.output_unit.has_canvases and estimated,
         _PERCENTILE_NOTES.get(report.percentile_method),
     ]
 
 
-def _show_charts(report: UsageReport, filters: Filters, zone: ZoneInfo, now: float) -> h.Node:
+def _show_charts(request: PageRequest, filters: Filters, report: UsageReport) -> h.Node:
     """Turns and what was written on one axis of time; the table below says the same."""
-    groups = fill_times(report, filters.period, zone)
+    groups = fill_times(report, filters.period, request.zone)
     unit = "hour" if report.query.by == "hour" else "day"
     if not groups:
         nothing = show_nothing("Nothing was used in this time. Each turn is counted at once.")
         return show_section(f"Turns by {unit}", nothing)
     labels = [_label_time(group.label) for group in groups]
-    if filters.period.until == now:
+    if filters.period.until == request.now:
         labels[-1] = "so far"
     pairs = list(zip(labels, groups, strict=True))
     turns = [_build_turn_column(*pair) for pair in pairs]
     seconds = [_build_seconds_column(*pair) for pair in pairs]
-    name = "canvases" if report.has_canvases else "output_tokens"
-    output = "Canvases" if report.has_canvases else "Tokens written"
+    has_canvases = request.output_unit.has_canvases
+    name = "canvases" if has_canvases else "output_tokens"
+    output = "Canvases" if has_canvases else "Tokens written"
     amounts = [_build_output_column(*pair, name) for pair in pairs]
     failed = h.span(".legend")[show_swatch("fault"), f"failed {FAULT_MARK}"]
-    note = h.span(".legend")[report.has_canvases and "estimated; ", "≥ at least, ? unknown"]
+    note = h.span(".legend")[has_canvases and "estimated; ", "≥ at least, ? unknown"]
     slow = "Too many turns for a chart of their seconds: choose fewer days."
     has_seconds = any(column.pieces for column in seconds)
     return (

@@ -12,18 +12,19 @@ from typing import Any
 from bot.bench.endpoint.protocols import FIRST_REQUEST
 from bot.bench.endpoint.published import PUBLISHED_FIGURES, READING_NOTES, PublishedFigure
 from bot.bench.endpoint.result import BenchResult, GatewayDifference, MeasuredRow, ToolCallScore
-from bot.tables import Line, TextTable
+from bot.tables import CanvasColumn, Line, TextTable
 from bot.usage.plain_text import escape_for_terminal
-from bot.usage.tables import leave_out_canvases
 
 UNKNOWN_MARK = "-"
-FOOTNOTES = (
-    "Tokens are the server's own counts.",
+CANVAS_FOOTNOTES = (
     "Canvases are estimated: output tokens / 256, rounded up, an answer.",
     "An answer of one canvas has no rate: a canvas costs the same however few tokens stand in it.",
+    "Steps: denoising steps a canvas. S/canvas: all seconds over all canvases.",
+)
+FOOTNOTES = (
+    "Tokens are the server's own counts.",
     "At once: how many were sent at a time; how many the server answers at a time, it does not tell.",
     "Median s: of the answers. First s: to the first block, the median.",
-    "Steps: denoising steps a canvas. S/canvas: all seconds over all canvases.",
     "Next s: from block to block, the mean of streamed answers.",
     "Tok/s: of one answer, the mean. In all: the tokens of all that were sent at once, over all their time.",
 )
@@ -59,7 +60,9 @@ def format_markdown(result: BenchResult) -> Iterator[str]:
 
 
 def _list_footnotes(result: BenchResult) -> Iterator[str]:
-    yield from (line for line in FOOTNOTES if result.has_canvases or "canvas" not in line.lower())
+    yield from FOOTNOTES
+    if result.has_canvases:
+        yield from CANVAS_FOOTNOTES
     yield from result.sentences
 
 
@@ -67,10 +70,11 @@ def build_tables(result: BenchResult, *, compare: bool = True) -> Iterator[TextT
     """The tables that have anything to show; with `compare` the published figures come last."""
     if result.rows:
         conditions = tuple(_format_row_conditions(row) for row in result.rows)
-        asked = TextTable("What was asked", _CONDITION_TITLES, conditions, text_columns=2)
         times = tuple(_format_row_times(row) for row in result.rows)
+        asked = TextTable("What was asked", _CONDITION_TITLES, conditions, text_columns=2)
         taken = TextTable("How long it took", _TIME_TITLES, times, text_columns=2)
-        yield from (asked, taken) if result.has_canvases else map(leave_out_canvases, (asked, taken))
+        for table in (asked, taken):
+            yield table if result.has_canvases else table.leave_out_canvases()
     if result.differences:
         yield from (_build_difference_table(difference) for difference in result.differences)
     if result.tools:
@@ -93,9 +97,13 @@ def build_tables(result: BenchResult, *, compare: bool = True) -> Iterator[TextT
 
 
 _CONDITION_TITLES = (
-    *("what", "way", "answers", "tokens", "canvases", "at once", "thinking", "warm", "steps"),
+    *("what", "way", "answers", "tokens", CanvasColumn("canvases")),
+    *("at once", "thinking", "warm", "steps"),
 )
-_TIME_TITLES = (*("what", "way", "tokens", "median s", "first s", "s/canvas", "next s", "tok/s", "in all"),)
+_TIME_TITLES = (
+    *("what", "way", "tokens", "median s", "first s", CanvasColumn("s/canvas")),
+    *("next s", "tok/s", "in all"),
+)
 _TOOL_TITLES = (
     "thinking",
     "calls",

@@ -4,7 +4,7 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
 
-from bot.canvases import CANVAS_TOKENS
+from bot.canvases import OutputUnit
 from bot.chat.actions import (
     ActionContext,
     ActionResult,
@@ -118,12 +118,12 @@ def _format_line(translate: Translator, group: Group) -> str:
 
 
 async def _choose_how_to(context: ActionContext) -> str:
-    return HOW_TO if await context.has_canvases() else _HOW_TO_IN_TOKENS
+    return HOW_TO if (await context.find_output_unit()).has_canvases else _HOW_TO_IN_TOKENS
 
 
-def _choose_example(has_canvases: bool) -> int:
+def _choose_example(unit: OutputUnit) -> int:
     """A limit that commands are shown with."""
-    return 200 if has_canvases else 50_000
+    return 200 if unit.has_canvases else 50_000
 
 
 async def _show_card(context: ActionContext, group: Group) -> ActionResult:
@@ -135,12 +135,12 @@ async def _show_card(context: ActionContext, group: Group) -> ActionResult:
 async def _build_card(context: ActionContext, group: Group) -> Part:
     translate = context.translate
     own_limit, _ = await limit_rows.find_rules(context.tx, group.chat)
-    has_canvases = await context.has_canvases()
+    unit = await context.find_output_unit()
     lines = [_format_line(translate, group)]
     if own_limit is None or own_limit.canvases is None:
         lines.append(translate("No limit for the group"))
-    elif not has_canvases:
-        tokens = own_limit.canvases * CANVAS_TOKENS
+    elif not unit.has_canvases:
+        tokens = unit.convert(own_limit.canvases)
         shown = format_number(translate, tokens)
         lines.append(
             translate.plural(
@@ -177,7 +177,7 @@ async def _build_card(context: ActionContext, group: Group) -> Part:
         translate(
             "To change more: `/groups {chat} limit {limit}`, `/groups {chat} name Canvas`",
             chat=group.number,
-            limit=_choose_example(has_canvases),
+            limit=_choose_example(unit),
         ),
     ]
     return build_hint("\n".join(lines), *_build_card_buttons(translate, group))
@@ -207,7 +207,7 @@ async def _let_everybody_ask(context: ActionContext, group: Group) -> ActionResu
         hint = context.translate(
             "First set a daily limit for the group, such as `/groups {chat} limit {limit}`.",
             chat=group.number,
-            limit=_choose_example(await context.has_canvases()),
+            limit=_choose_example(await context.find_output_unit()),
         )
         return replace(reply_hint(hint), toast=context.translate("The group needs a limit first."))
     return await _change_group(context, group, replace(group, speakers="everyone"))

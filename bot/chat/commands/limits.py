@@ -1,6 +1,6 @@
 """/limits: shows a person's own quota, and lets admins set those of others."""
 
-from bot.canvases import CANVAS_TOKENS
+from bot.canvases import OutputUnit
 from bot.chat.actions import ActionContext, ActionResult, build_pages, build_part, reply_hint, reply_text
 from bot.chat.quota import QuotaUsage, format_used_share, load_limit, load_quota_usage
 from bot.db.people import admin_changes, limits, people
@@ -28,14 +28,14 @@ async def handle_limits(context: ActionContext) -> ActionResult:
     target, _, value = " ".join(context.args.split()).rpartition(" ")
     value = value.lower()
     if not target or not LIMIT_VALUE.fullmatch(value):
-        return reply_hint(context.translate(_choose_how_to(await context.has_canvases())))
+        return reply_hint(context.translate(_choose_how_to(await context.find_output_unit())))
     if target.lower() == "all":
         return await set_limit(context, EVERYBODY, value)
     return await set_limit(context, await people.find_id(context.tx, target), value)
 
 
-def _choose_how_to(has_canvases: bool) -> str:
-    return HOW_TO if has_canvases else _HOW_TO_IN_TOKENS
+def _choose_how_to(unit: OutputUnit) -> str:
+    return HOW_TO if unit.has_canvases else _HOW_TO_IN_TOKENS
 
 
 async def _show_current(context: ActionContext) -> ActionResult:
@@ -49,17 +49,17 @@ async def _show_current(context: ActionContext) -> ActionResult:
     everybody = next((rule for rule in rules if rule.person == EVERYBODY), None)
     if everybody is None:
         everybody = QuotaRule(EVERYBODY, context.deps.settings.canvases_per_day)
-    has_canvases = await context.has_canvases()
+    unit = await context.find_output_unit()
     personal = [
-        _format_rule(context.translate, await _load_name(context, rule.person), rule, has_canvases)
+        _format_rule(context.translate, await _load_name(context, rule.person), rule, unit)
         for rule in rules
         if rule.person != EVERYBODY
     ]
     translate = context.translate
-    how_to = translate(_choose_how_to(has_canvases)).replace("`", "")
-    rule = _format_rule(translate, translate("Every member"), everybody, has_canvases)
+    how_to = translate(_choose_how_to(unit)).replace("`", "")
+    rule = _format_rule(translate, translate("Every member"), everybody, unit)
     entries = [(line, ()) for line in ("", rule, *personal, "", how_to)]
-    used = _format_used(translate, usage, has_canvases)
+    used = _format_used(translate, usage, unit)
     return ActionResult(parts=build_pages(used, entries, buttons_per_row=1))
 
 
@@ -70,24 +70,20 @@ def _format_usage(translate: Translator, usage: QuotaUsage) -> str:
     return f"{format_used_share(translate, usage)} {usage.format_reset(translate)}"
 
 
-def _format_used(translate: Translator, usage: QuotaUsage, has_canvases: bool) -> str:
+def _format_used(translate: Translator, usage: QuotaUsage, unit: OutputUnit) -> str:
     """Format an admin's usage, in canvases or in tokens."""
     at_least = "≥" if usage.unknown_calls else ""
-    used = f"{at_least}{_format_amount(translate, usage.used, has_canvases)}"
+    used = f"{at_least}{format_number(translate, unit.convert(usage.used))}"
     if usage.limit is None:
         text = translatable("You've used {used} canvases today (estimated); you don't have a limit.")
-        if not has_canvases:
+        if not unit.has_canvases:
             text = translatable("You've used {used} tokens today (estimated); you don't have a limit.")
         return translate(text, used=used)
     text = translatable("You've used {used} of today's {limit} canvases (estimated).")
-    if not has_canvases:
+    if not unit.has_canvases:
         text = translatable("You've used {used} of today's {limit} tokens (estimated).")
-    line = translate(text, used=used, limit=_format_amount(translate, usage.limit, has_canvases))
+    line = translate(text, used=used, limit=format_number(translate, unit.convert(usage.limit)))
     return f"{line} {usage.format_reset(translate)}"
-
-
-def _format_amount(translate: Translator, canvases: int, has_canvases: bool) -> str:
-    return str(canvases) if has_canvases else format_number(translate, canvases * CANVAS_TOKENS)
 
 
 async def set_limit(context: ActionContext, person: int, value: str) -> ActionResult:
@@ -98,7 +94,7 @@ async def set_limit(context: ActionContext, person: int, value: str) -> ActionRe
     after = await admin_changes.set_limit(context.tx, context.actor, person, value, now=context.now)
     effective = after or await _find_default(context, person)
     name = await _load_name(context, person)
-    rule = _format_rule(context.translate, name, effective, await context.has_canvases())
+    rule = _format_rule(context.translate, name, effective, await context.find_output_unit())
     return ActionResult(
         parts=(build_part(f"{rule}."),), after_commit=(context.deps.turns.quota_gate.clear_cache,)
     )
@@ -124,11 +120,11 @@ async def _load_name(context: ActionContext, person: int) -> str:
     return f"{row.name} · {person}"
 
 
-def _format_rule(translate: Translator, name: str, rule: QuotaRule, has_canvases: bool) -> str:
+def _format_rule(translate: Translator, name: str, rule: QuotaRule, unit: OutputUnit) -> str:
     if rule.canvases is None:
         return translate("{name}: no limit", name=name)
-    if not has_canvases:
-        tokens = rule.canvases * CANVAS_TOKENS
+    if not unit.has_canvases:
+        tokens = unit.convert(rule.canvases)
         shown = format_number(translate, tokens)
         return translate.plural(
             "{name}: {shown} token a day", "{name}: {shown} tokens a day", tokens, name=name, shown=shown

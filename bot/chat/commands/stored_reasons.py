@@ -11,6 +11,7 @@ _REASONS = translatables(
     "you asked for it: /think {setting}",
     "you asked for an answer with thinking",
     "it is set for all chats: THINKING={setting}",
+    "it was not begun: the day's allowance was used up",
     "it was not begun: the day's canvases were used up",
     "in doubt: heavy by its words {words}, by the endpoint {read}",
     "several steps: {steps}",

@@ -72,7 +72,7 @@ async def handle_details_button(context: ActionContext, turn: int) -> ActionResu
     if details is None or details.chat != context.lane.key or details.ended_at is None:
         return ActionResult(toast=context.translate("I don't have a record of this answer."))
     row = (Button(context.translate("Back"), "usage"), _chart_button(context))
-    text = format_details(context.translate, details, has_canvases=await context.has_canvases())
+    text = format_details(context.translate, details, output_unit=await context.find_output_unit())
     return ActionResult(replacement=build_part(text, row))
 
 
@@ -99,8 +99,8 @@ async def _build_summary(context: ActionContext) -> Part:
     today = await _sum_spending(context, await _find_day_start(context))
     month = await _sum_spending(context, await _find_month_start(context))
     last = await spending.load_newest_turn(context.tx, context.lane)
-    has_canvases = await context.has_canvases()
-    text = format_summary(context.translate, last, today, month, has_canvases=has_canvases)
+    unit = await context.find_output_unit()
+    text = format_summary(context.translate, last, today, month, output_unit=unit)
     if context.role != "admin" or context.is_group:
         text = await _format_member_summary(context, last, today, month)
     if last is None:
@@ -109,7 +109,7 @@ async def _build_summary(context: ActionContext) -> Part:
         scope = Scope(since=await _find_month_start(context), user=context.person)
         thinking = await sum_by_thinking(context.tx, scope)
         verdicts = await sum_verdicts(context.tx, scope, None)
-        lines = format_thinking(context.translate, thinking, has_canvases=has_canvases)
+        lines = format_thinking(context.translate, thinking, output_unit=unit)
         text = "\n".join([text, *lines, *format_verdicts(context.translate, verdicts)])
     row = (Button(context.translate("Details"), f"details:{last.id}"), _chart_button(context))
     return build_part(text, row)
@@ -144,8 +144,8 @@ async def _format_member_summary(
 async def _build_ranking(context: ActionContext) -> Part:
     today = await spending.load_overview(context.tx, await _find_day_start(context), 0)
     month = await spending.load_overview(context.tx, await _find_month_start(context), MAX_RANKED)
-    has_canvases = await context.has_canvases()
-    return build_part(format_ranking(context.translate, today.total, month, has_canvases=has_canvases))
+    unit = await context.find_output_unit()
+    return build_part(format_ranking(context.translate, today.total, month, output_unit=unit))
 
 
 async def _build_chart(context: ActionContext, *, for_everybody: bool) -> ActionResult:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from bot.canvases import CANVAS_TOKENS, costs_canvases
+from bot.canvases import CANVASES, TOKENS, OutputUnit, costs_canvases
 from bot.chat.commands.stored_reasons import explain_stored
 from bot.db.usage.spending import (
     NewestTurn,
@@ -85,10 +85,10 @@ _INTERVAL_LABELS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _OutputUnit:
-    """What texts count the output in: canvases, or tokens where the model server writes no canvases."""
+class _UnitTexts:
+    """The texts that count the output in a unit."""
 
-    is_canvas: bool
+    unit: OutputUnit
     unknown: str
     calls: str
     part: str
@@ -96,26 +96,26 @@ class _OutputUnit:
     chats: str
 
     def get_amount(self, sums: SpendingSums) -> int | None:
-        return sums.canvases if self.is_canvas else sums.output_tokens
+        return sums.canvases if self.unit.has_canvases else sums.output_tokens
 
 
-_CANVASES = _OutputUnit(
-    is_canvas=True,
+_CANVASES = _UnitTexts(
+    CANVASES,
     unknown=translatable("canvases unknown"),
     calls=translatable("Model calls, canvases estimated:"),
     part=translatable("    {part} of {total} canvases est."),
     people=translatable("People, canvases in 30 d:"),
     chats=translatable("Chats, canvases in 30 d:"),
 )
-_TOKENS = _OutputUnit(
-    is_canvas=False,
+_TOKENS = _UnitTexts(
+    TOKENS,
     unknown=translatable("tokens unknown"),
     calls=translatable("Model calls:"),
     part=translatable("    {part} of {total} tokens est."),
     people=translatable("People, tokens in 30 d:"),
     chats=translatable("Chats, tokens in 30 d:"),
 )
-_UNITS = {True: _CANVASES, False: _TOKENS}
+_UNITS = {texts.unit: texts for texts in (_CANVASES, _TOKENS)}
 
 
 def format_summary(
@@ -124,24 +124,24 @@ def format_summary(
     today: SpendingSums,
     month: SpendingSums,
     *,
-    has_canvases: bool = True,
+    output_unit: OutputUnit = CANVASES,
 ) -> str:
     """Format at most six lines, each under 36 characters; `month` is the last 30 days."""
     if last is None and not month.turns:
         return translate("Nothing yet. Ask me something.")
-    unit = _UNITS[has_canvases]
+    unit = _UNITS[output_unit]
     lines = [] if last is None else _format_last_turn(translate, last, unit)
     lines.append(_format_sums(translate, translate("Today"), today, unit))
     lines.append(_format_sums(translate, translate("30 d"), month, unit))
     unknown = (translate(UNKNOWN), translate(unit.unknown))
     if any(word in line for word in unknown for line in lines):
         lines.append(translate("Unknown: the server sent no count"))
-    if has_canvases:
+    if output_unit.has_canvases:
         lines.append(translate("Canvas: up to 256 tokens at once"))
     return "\n".join(lines)
 
 
-def _format_last_turn(translate: Translator, last: NewestTurn, unit: _OutputUnit) -> list[str]:
+def _format_last_turn(translate: Translator, last: NewestTurn, unit: _UnitTexts) -> list[str]:
     """Format one line or two; of a turn that was stopped before anything was counted nothing is unknown."""
     if not last.was_stopped:
         return [
@@ -175,7 +175,7 @@ def format_answers(
 
 
 def format_thinking(
-    translate: Translator, all_sums: Sequence[ThinkingSums], *, has_canvases: bool = True
+    translate: Translator, all_sums: Sequence[ThinkingSums], *, output_unit: OutputUnit = CANVASES
 ) -> list[str]:
     """Format what thinking cost in 30 days, and how many turns got an answer with and without it.
 
@@ -185,7 +185,7 @@ def format_thinking(
     if with_thinking is None:
         return []
     without = [sums for sums in all_sums if not sums.thinking]
-    unit = _UNITS[has_canvases]
+    unit = _UNITS[output_unit]
     lines = [
         translate(
             "Thinking, 30 d: {part} of {total} turns",
@@ -232,13 +232,12 @@ def _format_total_turns(translate: Translator, all_sums: Iterable[ThinkingSums])
     return abbreviate_number(translate, sum(sums.turns for sums in all_sums))
 
 
-def _format_known_canvases(translate: Translator, all_sums: Sequence[ThinkingSums], unit: _OutputUnit) -> str:
+def _format_known_canvases(translate: Translator, all_sums: Sequence[ThinkingSums], unit: _UnitTexts) -> str:
     if not any(sums.counted for sums in all_sums) and any(sums.calls for sums in all_sums):
         return "?"
     is_complete = not any(sums.counted < sums.calls or sums.partial for sums in all_sums)
     canvases = sum(sums.canvases for sums in all_sums)
-    amount = canvases if unit.is_canvas else canvases * CANVAS_TOKENS
-    return _format_bound(translate, amount, is_complete=is_complete)
+    return _format_bound(translate, unit.unit.convert(canvases), is_complete=is_complete)
 
 
 def _format_answered_share(translate: Translator, all_sums: Sequence[ThinkingSums]) -> str:
@@ -252,12 +251,12 @@ def _format_answered_share(translate: Translator, all_sums: Sequence[ThinkingSum
 
 
 def format_ranking(
-    translate: Translator, today: SpendingSums, month: SpendingOverview, *, has_canvases: bool = True
+    translate: Translator, today: SpendingSums, month: SpendingOverview, *, output_unit: OutputUnit = CANVASES
 ) -> str:
     """Format what everybody took, and who took most in 30 days, in lines under 36 characters."""
     if not month.total.turns:
         return translate("Nothing yet in the last 30 days.")
-    unit = _UNITS[has_canvases]
+    unit = _UNITS[output_unit]
     lines = [
         translate("Everybody:"),
         _format_sums(translate, translate("Today"), today, unit),
@@ -269,7 +268,7 @@ def format_ranking(
     return "\n".join(lines)
 
 
-def _format_rank(translate: Translator, number: int, spender: RankedSpender, unit: _OutputUnit) -> str:
+def _format_rank(translate: Translator, number: int, spender: RankedSpender, unit: _UnitTexts) -> str:
     name = " ".join(spender.name.split())
     spending = spender.spending
     prefix = f"{number}. "
@@ -281,14 +280,14 @@ def _format_rank(translate: Translator, number: int, spender: RankedSpender, uni
     return f"{prefix}{isolate(name)}{suffix}"
 
 
-def _format_sums(translate: Translator, label: str, sums: SpendingSums, unit: _OutputUnit) -> str:
+def _format_sums(translate: Translator, label: str, sums: SpendingSums, unit: _UnitTexts) -> str:
     if not sums.turns:
         return translate("{label}: nothing yet", label=label)
     number = unit.get_amount(sums) or 0
     count = _format_count(translate, unit.get_amount(sums), sums)
     if count == UNKNOWN:
         amount = translate(unit.unknown)
-    elif unit.is_canvas:
+    elif unit.unit.has_canvases:
         amount = translate.plural("{shown} canvas est.", "{shown} canvases est.", number, shown=count)
     else:
         amount = translate.plural("{shown} token", "{shown} tokens", number, shown=count)
@@ -307,7 +306,7 @@ def _format_count(translate: Translator, number: int | None, sums: SpendingSums)
     return _format_bound(translate, number, is_complete=sums.is_complete)
 
 
-def format_details(translate: Translator, turn: TurnSteps, *, has_canvases: bool = True) -> str:
+def format_details(translate: Translator, turn: TurnSteps, *, output_unit: OutputUnit = CANVASES) -> str:
     """Format the details of an ended turn: thinking and why, tools, each model call, the model."""
     calls = [call for call in turn.calls if costs_canvases(call.purpose)]
     lines = [
@@ -320,7 +319,7 @@ def format_details(translate: Translator, turn: TurnSteps, *, has_canvases: bool
     for call in turn.calls:
         if not costs_canvases(call.purpose):
             lines += _format_decision_read(translate, call)
-    unit = _UNITS[has_canvases]
+    unit = _UNITS[output_unit]
     heading = unit.calls if calls else _NO_CALLS
     lines.append(translate(heading))
     for number, call in enumerate(calls[:MAX_LISTED_CALLS], start=1):
@@ -365,10 +364,10 @@ def _format_decision_read(translate: Translator, call: CallStep) -> tuple[str, s
     return translate("Whether to think: {time}", time=time), f"    {_format_input(translate, call)}"
 
 
-def _format_call(translate: Translator, number: int, call: CallStep, unit: _OutputUnit) -> tuple[str, str]:
+def _format_call(translate: Translator, number: int, call: CallStep, unit: _UnitTexts) -> tuple[str, str]:
     if call.canvases is None or call.completion_tokens is None:
         amount = translate(unit.unknown)
-    elif not unit.is_canvas:
+    elif not unit.unit.has_canvases:
         tokens = abbreviate_number(translate, call.completion_tokens)
         amount = translate.plural("{shown} token", "{shown} tokens", call.completion_tokens, shown=tokens)
     else:

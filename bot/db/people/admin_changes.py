@@ -68,7 +68,8 @@ async def set_limit(
 
 
 async def _count_canvases(tx: Transaction, amount: int) -> int:
-    return amount if await counter_readings.writes_canvases(tx) else count_canvases(amount)
+    unit = await counter_readings.find_output_unit(tx)
+    return amount if unit.has_canvases else count_canvases(amount)
 
 
 async def _needs_limit(tx: Transaction, holder: int) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy import ColumnElement, RowMapping, and_, func, insert, or_, select
 
+from bot.canvases import CANVASES, TOKENS, OutputUnit
 from bot.db.tables import model_calls, readings
 from bot.db.transaction import Transaction
 from bot.db.usage.ledger_columns import IS_TYPED_READ, count_when, sum_known, sum_when
@@ -24,8 +25,8 @@ CounterTotals = Mapping[str, Mapping[str, int | None]]
 
 _NO_TOTALS = "{}"  # as stored
 _JUDGED_CALLS = 50
-_MIN_JUDGED_TOKENS = 64  # a shorter reply may be one block of either kind
-_MAX_PIECE_TOKENS = 16  # that come at once where a model writes token by token, some guessed ahead
+MIN_JUDGED_TOKENS = 64  # a shorter reply may be one block of either kind
+MAX_PIECE_TOKENS = 16  # that come at once where a model writes token by token, some guessed ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ async def find_newest_whole(tx: Transaction, endpoint: str) -> CounterReading | 
     return _to_reading(row) if row is not None else None
 
 
-async def writes_canvases(tx: Transaction) -> bool:
+async def find_output_unit(tx: Transaction) -> OutputUnit:
     """Whether the first endpoint writes canvases, by its counters, or else by its newest calls.
 
     A vLLM without a diffusion model has no counters of diffusion. Until anything is known it does.
@@ -144,17 +145,18 @@ async def writes_canvases(tx: Transaction) -> bool:
     totals = (await tx.execute(query.order_by(readings.c.id.desc()).limit(1))).scalar_one_or_none()
     if totals is not None:
         counters = json.loads(totals).values()
-        return any(
+        has_canvases = any(
             counts.get("generated_tokens") is None or counts.get("committed") is not None
             for counts in counters
         )
+        return CANVASES if has_canvases else TOKENS
     newest = select(model_calls.c.blocks, model_calls.c.completion_tokens).where(
         model_calls.c.outcome == "ok"
     )
     rows = await tx.execute(newest.order_by(model_calls.c.id.desc()).limit(_JUDGED_CALLS))
-    long_calls = [row for row in rows if (row.completion_tokens or 0) >= _MIN_JUDGED_TOKENS]
-    is_in_blocks = any(row.completion_tokens > _MAX_PIECE_TOKENS * row.blocks for row in long_calls)
-    return is_in_blocks or not long_calls
+    long_calls = [row for row in rows if (row.completion_tokens or 0) >= MIN_JUDGED_TOKENS]
+    is_in_blocks = any(row.completion_tokens > MAX_PIECE_TOKENS * row.blocks for row in long_calls)
+    return CANVASES if is_in_blocks or not long_calls else TOKENS
 
 
 async def list_newest(

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from bot.canvases import OutputUnit
 from bot.db.engine import Database
 from bot.db.usage import counter_readings
 from bot.db.usage.counter_readings import CounterReading
@@ -14,9 +15,9 @@ TOKENS = {"generated_tokens": 9, "committed": None}
 NO_TOKENS = {"prompt_tokens": 9}  # of an earlier version, or of another server
 
 
-async def writes_canvases(database: Database) -> bool:
+async def find_output_unit(database: Database) -> OutputUnit:
     async with database.read_transaction() as tx:
-        return await counter_readings.writes_canvases(tx)
+        return await counter_readings.find_output_unit(tx)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,7 @@ async def test_the_newest_counters_tell(database: Database, totals: list[Any], e
             await counter_readings.store(
                 tx, CounterReading("http://a", NOON + number, None, total, 0, "first")
             )
-    assert await writes_canvases(database) is expected
+    assert (await find_output_unit(database)).has_canvases is expected
 
 
 @pytest.mark.parametrize(
@@ -57,4 +58,4 @@ async def test_without_counters_long_calls_tell(
     ledger = UsageRows(database)
     for tokens, blocks in calls:
         await ledger.add_call(None, completion_tokens=tokens, blocks=blocks)
-    assert await writes_canvases(database) is expected
+    assert (await find_output_unit(database)).has_canvases is expected
