@@ -230,10 +230,10 @@ def test_what_cannot_be_used_is_said_in_the_language_of_the_sender_and_stays_eng
     german = load_translator("de")
     composed = compose_user_messages(messages, 900, german)
     assert composed.preface == (
-        "(Ich konnte deine Datei und 2 deiner Fotos nicht verwenden: der Inhalt ist leer.)\n\n"
+        "(Ich konnte deine Datei und 2 deiner Fotos nicht verwenden: es ist nichts darin.)\n\n"
     )
     assert (
         composed.texts[0] == "[data: file a.txt]\n(file not shown to you: it is empty)\n[end of data]\nLies"
     )
     refusal = user_message.explain_refusal(messages[1:], german)
-    assert refusal == "Ich konnte 2 deiner Fotos nicht verwenden: der Inhalt ist leer."
+    assert refusal == "Ich konnte 2 deiner Fotos nicht verwenden: es ist nichts darin."
