@@ -52,10 +52,10 @@ async def test_the_simulated_server_reads_a_text_out():
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (Response(b""), "isn't Opus"),
-        (Response(b"RIFF\0\0\0\0WAVEfmt "), "isn't Opus"),
-        (PlainTextResponse("<html>OpusHead"), "isn't Opus"),
-        (Response(CHIME[:47]), "isn't Opus"),  # a header, and no sound
+        (Response(b""), "playable Opus"),
+        (Response(b"RIFF\0\0\0\0WAVEfmt "), "playable Opus"),
+        (PlainTextResponse("<html>OpusHead"), "playable Opus"),
+        (Response(CHIME[:47]), "playable Opus"),  # a header, and no sound
         (Response(b"OggS" + bytes(40 << 20)), "far too much"),
         (JSONResponse({"error": "no"}, 400), "HTTP 400"),
         (JSONResponse({"error": "busy"}, 503), "HTTP 503"),

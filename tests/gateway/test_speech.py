@@ -94,7 +94,7 @@ async def test_a_voice_message_is_answered_by_text_and_then_by_voice_and_a_text_
         assert call.params["disable_notification"] == "true"
         states = {
             "loud": "/voice shows the current setting.",
-            "": "I answer voice messages by voice, too.",
+            "": "I also answer voice messages by voice.",
             "off": "I answer only with text.",
             "on": "I speak all my answers",
         }
@@ -208,7 +208,7 @@ async def test_a_chat_is_asked_before_sound_or_what_is_to_be_spoken_leaves_the_n
         gateway.ann.send("/consent")
         await gateway.api.wait_until(lambda: "may be sent" in gateway.texts()[-1])
         tap("Send nothing there")
-        await gateway.api.wait_until(lambda: "are sent to" in gateway.texts()[-1])
+        await gateway.api.wait_until(lambda: "I don't send" in gateway.texts()[-1])
     assert len(speaking.sound.audio_uploads) == len(speaking.sound.speech_requests) == 1
 
 

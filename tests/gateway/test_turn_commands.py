@@ -46,7 +46,7 @@ async def test_think_holds_from_the_next_turn_and_the_details_say_why(tmp_path: 
         assert thinking == [False, True]
         gateway.ann.send("/usage")
         await gateway.wait_for_texts(4)
-        details = await tap_and_wait(gateway, "Details", "Turn ")
+        details = await tap_and_wait(gateway, "Details", "Answer ")
         assert details[1:3] == ["Thinking: on", "Why: you asked for it: /think on"]
         assert details[4].startswith("1. 1 canvas, ")
         assert details[-1] == f"Model: {gateway.endpoint.model}"

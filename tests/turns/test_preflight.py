@@ -105,14 +105,14 @@ async def test_in_the_gateway_words_that_do_not_decide_are_judged_by_the_endpoin
         await gateway.wait_for_texts(2)
         summary = gateway.api.chat(ADMIN).bot_messages[-1]
         gateway.ann.tap(summary, "Details")
-        await gateway.api.wait_until(lambda: summary.text.startswith("Turn "))
+        await gateway.api.wait_until(lambda: summary.text.startswith("Answer "))
     [question] = endpoint.typed_questions
     assert "heavy work" in str(question)
     assert [request.thinking for request in endpoint.requests] == [True]
     lines = summary.text.splitlines()
     assert lines[1] == "Thinking: on"
     assert lines[2].startswith("Why: in doubt: ")
-    assert lines[2].endswith(" likely to be hard by its words, 95% by the model")
+    assert lines[2].endswith(" by its words, 95% by the model")
     assert lines[3].startswith("Whether to think: ")
     assert lines[4].endswith(" in")
 

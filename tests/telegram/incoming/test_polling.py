@@ -206,7 +206,7 @@ async def test_while_the_disk_is_full_nothing_is_acknowledged_and_admins_are_not
     for _ in range(20):
         harness.api.person(7).send(big)
     async with harness.run_poller():
-        assert "cannot store" in await harness.wait_for_alert()
+        assert "can't store" in await harness.wait_for_alert()
         assert await harness.load_rows() == []
         assert len(harness.api.calls_of("getUpdates")) == 1
         async with harness.database.transaction() as tx:
