@@ -17,6 +17,7 @@ from bot.db.queues import inbox, parked_items, stop_requests
 from bot.db.queues.item_bodies import QueuedTexts
 from bot.db.queues.stop_requests import StopCommand
 from bot.domain import Button, Part
+from bot.translations.formats import format_date
 from bot.translations.translator import Translator, translatable
 
 STOP_REFUSAL = translatable("Only the person who asked or a group administrator can stop this.")
@@ -165,5 +166,5 @@ async def build_notes_pages(context: ActionContext) -> tuple[Part, ...]:
 
 def _build_note_entry(translate: Translator, row: notes.StoredNote) -> tuple[str, tuple[Button, ...]]:
     note = row.note
-    line = f"{note.number}. {note.text} ({note.author}, {note.made.isoformat()})"
+    line = f"{note.number}. {note.text} ({note.author}, {format_date(translate, note.made)})"
     return line, (Button(translate("Delete {number}", number=note.number), f"note:{row.id}"),)

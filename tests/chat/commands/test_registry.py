@@ -260,7 +260,11 @@ async def test_notes_are_listed_with_author_and_date_and_deleted_by_a_button(har
     await add_note(harness, "likes tea")
     await add_note(harness, "hates rain")
     (sent,) = await harness.send_text("/notes")
-    assert "1. likes tea (Anna, 2023-11-14)\n2. hates rain (Anna, 2023-11-14)" in sent.text
+    assert "1. likes tea (Anna, 14 Nov 2023)\n2. hates rain (Anna, 14 Nov 2023)" in sent.text
+    await harness.send_text("/language русский")
+    (in_russian,) = await harness.send_text("/notes")
+    assert "1. likes tea (Anna, 14 нояб. 2023" in in_russian.text
+    await harness.send_text("/language English")
     toast, _ = await harness.tap(sent.buttons["Delete 1"])
     assert toast == "Note 1 is deleted."
     redrawn = harness.bot.calls_of("edit_message_text")[0]
