@@ -5,8 +5,7 @@ Builds the report; prints nothing.
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from math import floor
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import thread_time
 from typing import Literal
@@ -39,10 +38,7 @@ COSTS_NOTE = (
     "saves at least the last column's share of the heavy turns from being asked again"
 )
 ALL_CASES = "together"
-WORDS_ALONE = "words alone"
-WITH_ENDPOINT = "with reads {accuracy:.0%} right"
 DECIDED_CASES = "without doubt"
-READ_ACCURACIES = (0.7, 0.8, 0.9)  # of the endpoint's judgement where the words leave doubt, simulated
 
 PrintLine = Callable[[str], None]
 CaseClass = Literal["heavy", "one call", "chat"]
@@ -174,48 +170,14 @@ def find_class(case: PolicyCase) -> CaseClass | None:
 
 
 def score_groups(judged: Sequence[JudgedCase]) -> Iterator[ThinkingScore]:
-    """Score each source and each language by words, then all cases by words and with simulated reads.
-
-    Languages are scored with the middle one of the accuracies as well. Cases of unknown class do not count.
-    """
+    """Score each source, each language and then all cases; those of unknown class do not count."""
     known = [row for row in judged if find_class(row.case) is not None]
     for source in dict.fromkeys(row.case.source for row in known):
         yield score_group(source, (row for row in known if row.case.source == source))
-    by_language = {
-        language: [row for row in known if row.case.language == language]
-        for language in sorted({row.case.language for row in known} - {""})
-    }
-    for language, rows in by_language.items():
-        yield score_group(f"language {language}", rows)
-    for language, rows in by_language.items():
-        yield _score_with_endpoint(f"language {language}", rows, READ_ACCURACIES[1])
+    for language in sorted({row.case.language for row in known} - {""}):
+        yield score_group(f"language {language}", (row for row in known if row.case.language == language))
     yield score_group(DECIDED_CASES, (row for row in known if not row.decision.is_unsure))
-    yield score_group(f"{ALL_CASES}, {WORDS_ALONE}", known)
-    for accuracy in READ_ACCURACIES:
-        yield _score_with_endpoint(ALL_CASES, known, accuracy)
-
-
-def _score_with_endpoint(group: str, rows: Sequence[JudgedCase], accuracy: float) -> ThinkingScore:
-    return score_group(f"{group}, {WITH_ENDPOINT.format(accuracy=accuracy)}", simulate_reads(rows, accuracy))
-
-
-def simulate_reads(judged: Iterable[JudgedCase], accuracy: float) -> Iterator[JudgedCase]:
-    """Decide the cases in doubt with reads of an endpoint that are right in this share, and as sure of it.
-
-    Of every class the same share is read wrongly.
-    """
-    threshold = load_model().threshold
-    wrong_counts: dict[CaseClass | None, float] = {}
-    for row in judged:
-        if not row.decision.is_unsure:
-            yield row
-            continue
-        case_class = find_class(row.case)
-        wrong_before = wrong_counts.get(case_class, 0.0)
-        wrong_counts[case_class] = wrong_before + 1 - accuracy
-        is_right = floor(wrong_counts[case_class] + 1e-9) == floor(wrong_before + 1e-9)
-        read_chance = accuracy if (case_class == "heavy") == is_right else 1 - accuracy
-        yield replace(row, decision=settle_doubt(row.decision, read_chance, threshold))
+    yield score_group(ALL_CASES, known)
 
 
 def score_group(group: str, judged: Iterable[JudgedCase]) -> ThinkingScore:
@@ -257,14 +219,7 @@ def _describe_conditions(cases: Sequence[PolicyCase]) -> tuple[tuple[str, str], 
     unknown = sum(find_class(case) is None for case in cases)
     return (
         ("cases", f"{len(cases)}, {unknown} of them of unknown weight"),
-        (
-            "words alone",
-            "as where the endpoint has no route for typed reads; so are all rows but those with reads",
-        ),
-        (
-            "with reads",
-            "as where it has: it is asked in doubt. What it answers is simulated; no weights were asked",
-        ),
+        ("all rows", "by words alone; what reads gain in doubt, --endpoint measures"),
         ("threshold", f"a turn thinks from a probability of {load_model().threshold:g} of heavy work"),
         ("AUC", "of heavy cases against all others of their group"),
         ("unsure", "cases where the endpoint would be asked if it has the route for it"),

@@ -26,7 +26,7 @@ from bot.bench.policies.thinking_costs import PolicyCost, ScriptedTurn
 from bot.cli.main import cli
 from bot.errors import QuestionRefused
 from tests.support.terminal_text import lay_out
-from tests.support.thinking_cases import write_cases
+from tests.support.thinking_cases import simulate_reads, write_cases
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "thinking"
 
@@ -63,10 +63,9 @@ async def test_a_run_scores_and_measures(folder: Path) -> None:
         ThinkingOptions((folder, FIXTURES), include_costs=False), progress.append
     )
     groups = {score.group: score for score in report.scores}
-    assert {"simple", "irrelevance", "chatable", "de", "language tr", "together, words alone"} <= set(groups)
+    assert {"simple", "irrelevance", "chatable", "de", "language tr", "together"} <= set(groups)
     assert groups["chatable"].chat.cases == 10
     assert groups["language de"].chat.thinks == 0
-    assert groups["language de, with reads 80% right"].chat.cases == groups["language de"].chat.cases
     assert groups["simple"].one_call.cases == 10
     assert 0 < report.pace.median <= report.pace.longest
     assert progress[0].startswith("measuring")
@@ -81,7 +80,7 @@ def test_a_judgement_of_the_endpoint_is_simulated_for_cases_in_doubt_alone() -> 
     )
     judged = [JudgedCase(case, doubt) for case in [heavy] * 10 + [chat] * 10]
     sure = [JudgedCase(heavy, replace(doubt, is_unsure=False))] * 10
-    read = list(thinking.simulate_reads(judged + sure, 0.8))
+    read = list(simulate_reads(judged + sure, 0.8))
     assert sum(row.decision.thinking for row in read[:10]) == 8
     assert sum(row.decision.thinking for row in read[10:20]) == 2
     assert read[20:] == sure
@@ -150,13 +149,9 @@ def test_the_command_prints_json_and_names_what_is_missing(folder: Path, tmp_pat
     done = CliRunner().invoke(cli, ["bench", "thinking", "--data", str(folder), "--no-costs", "--json"])
     assert done.exit_code == 0
     scores = {score["group"]: score for score in json.loads(done.stdout)["scores"]}
-    together = {"together, words alone"} | {
-        f"together, with reads {share} right" for share in ("70%", "80%", "90%")
-    }
-    assert set(scores) == {"simple", "irrelevance", "chatable", "without doubt"} | together
-    for group in together:
-        assert scores[group]["chat"]["cases"] == 20
-        assert scores[group]["heavy"] == {"cases": 0, "thinks": None}
+    assert set(scores) == {"simple", "irrelevance", "chatable", "without doubt", "together"}
+    assert scores["together"]["chat"]["cases"] == 20
+    assert scores["together"]["heavy"] == {"cases": 0, "thinks": None}
     gone = CliRunner().invoke(cli, ["bench", "thinking", "--data", str(tmp_path / "gone")])
     assert isinstance(gone.exception, QuestionRefused)
 
