@@ -12,7 +12,7 @@ from bot.chat.outside_speech import OutsideSpeech
 from bot.db.conversations import chat_settings
 from bot.db.engine import Database
 from bot.db.people import people
-from bot.db.queues import inbox, outbox_files
+from bot.db.queues import admin_notices, inbox, outbox_files
 from bot.db.queues.item_bodies import SpeechOrder
 from bot.db.retry import retry_until_available
 from bot.db.usage import speeches
@@ -49,7 +49,7 @@ class SpeechRunner:
         self._notify_admins = notify_admins
         self._outside_speech = outside_speech
         self._places = FilePlaces()
-        self._is_failing = False
+        self._may_be_failing = True  # until it is known: it may have failed before this start
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         [item] = items
@@ -94,16 +94,23 @@ class SpeechRunner:
             sound = await self._synthesizer.synthesize(text)
         except SpeechFailed as error:
             log.warning("no voice: %s", error, extra={"action": "speech.failed"})
-            self._is_failing = True
+            self._may_be_failing = True
             await self._notify_admins(
                 _SUBJECT,
                 defer("I can't speak my answers: the voice service failed ({reason}).", reason=error.explain),
             )
             return None
-        if self._is_failing:
-            self._is_failing = False
-            await self._notify_admins(_SUBJECT, defer("I can speak my answers again."))
+        if self._may_be_failing:
+            await self._tell_success()
         return sound
+
+    async def _tell_success(self) -> None:
+        """Tell admins, if the last that they were told is a failure: else they would not hear of the next."""
+        async with self._database.read_transaction() as tx:
+            was_told = await admin_notices.is_recorded(tx, _SUBJECT)
+        if was_told:
+            await self._notify_admins(_SUBJECT, defer("I can speak my answers again."))
+        self._may_be_failing = False
 
     async def _store(self, item: InboxItem, order: SpeechOrder, speech: Speech, sound: bytes | None) -> None:
         """Store the voice message, unless its answer is gone by now, and that the item is done."""
