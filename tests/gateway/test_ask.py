@@ -9,11 +9,12 @@ import pytest
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.server import SimulatedPerson
 from bot.turns.tool_policy import ANSWERED_BELOW, ASKED_BEFORE, UNANSWERED
+from tests.gateway.test_schedules import add_due_job, introduce_person
 from tests.support import breakdown_clock
 from tests.support.attachment_files import make_image
 from tests.support.gateway import GatewayHarness, running_gateway
 from tests.support.group_chat import GROUP, open_group
-from tools.builtin.ask import BAD_QUESTION
+from tools.builtin.ask import BAD_QUESTION, NOBODY_TO_ASK
 
 
 def ask(*lines: str) -> str:
@@ -73,8 +74,8 @@ async def test_a_question_is_answered_by_one_tap_or_by_the_next_words_and_by_not
         ann = gateway.ann
         ann.send("/id")  # an admin is there, or nobody is let in
         await gateway.wait_for_texts(1)
-        people = [gateway.api.person(number, f"P{number}") for number in range(20, 26)]
-        scenarios = (tap_often, write, stop, edit_request, send_photo, ask_badly)
+        people = [gateway.api.person(number, f"P{number}") for number in range(20, 27)]
+        scenarios = (tap_often, write, stop, edit_request, send_photo, ask_badly, ask_when_due)
         await asyncio.gather(
             *(scenario(gateway, person) for scenario, person in zip(scenarios, people, strict=True))
         )
@@ -162,12 +163,24 @@ async def ask_badly(gateway: GatewayHarness, person: SimulatedPerson) -> None:
     """What cannot be asked is told to the model, and so is a second question of one answer."""
     bad = [("One?", "a"), ("Twice?", "a", "A")]
     calls = "".join(ask(*lines) for lines in bad)
-    person.send(f"{calls}{ask('Good?', 'yes', 'no')}{ask('Again?')}@@say:no more@@")
+    questions = ("Good?\nyes\nno", "At once?")
+    both = [{"name": "ask", "arguments": {"question": question}} for question in questions]
+    person.send(f"{calls}@@tools:{json.dumps(both)}@@{ask('Again?')}@@say:no more@@")
     question = await wait_for_message(gateway, "Good?", person.id)
     assert await tap(gateway, person, question, "yes") == ["Thank you."]
     await wait_for_message(gateway, "no more", person.id)
     results = list_results(gateway, "no more")
-    assert results == [BAD_QUESTION, BAD_QUESTION, "yes", ASKED_BEFORE]
+    assert results == [BAD_QUESTION, BAD_QUESTION, "yes", ASKED_BEFORE, ASKED_BEFORE]
+
+
+async def ask_when_due(gateway: GatewayHarness, person: SimulatedPerson) -> None:
+    """A due task asks nothing: its person is not there."""
+    await introduce_person(gateway, person.id)
+    await add_due_job(gateway, f"{ask('Which park?', 'a', 'b')}@@say:the nearest@@", chat=person.id)
+    await wait_for_message(gateway, "🤖", person.id)
+    await gateway.api.wait_until(lambda: gateway.texts(person.id)[-1].endswith("the nearest"))
+    assert list_results(gateway, "the nearest") == [NOBODY_TO_ASK]
+    assert not any(text.startswith("Which park?") for text in gateway.texts(person.id))
 
 
 async def test_in_a_group_only_the_person_asked_answers_by_a_tap_or_a_reply(tmp_path: Path):

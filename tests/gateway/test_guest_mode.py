@@ -77,7 +77,7 @@ async def test_a_guest_answers_in_one_message_with_a_prompt_of_its_own(tmp_path:
     quote = first_request["messages"][1]["content"]
     assert "written by Sam]\nthe sky is green\n[end of data]\nwhy?" in quote
     assert "calculate" in tools
-    assert not tools & {"remember", "recall", "look_back", "schedule"}
+    assert not tools & {"ask", "remember", "recall", "look_back", "schedule"}
     assert len(elsewhere.chat.bot_messages) == 3
     assert len(gateway.texts()) == 2
     assert not any(message.buttons for message in elsewhere.chat.bot_messages)
