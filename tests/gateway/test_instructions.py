@@ -132,7 +132,7 @@ async def instruct_topics(gateway: GatewayHarness) -> None:
     await team.wait_for_texts(1, trips)
     team.ben.send("/instructions", thread=plans)
     assert (await team.wait_for_texts(1, plans))[-1].endswith(
-        "Be brief.\n\nThese are the whole group's; this topic can have its own."
+        "Be brief.\n\nThese are the whole chat's; this topic can have its own."
     )
     for thread, wished in ((plans, "Be brief."), (trips, "Name dates.")):
         team.cleo.send("/ask @@say:Yes.@@", thread=thread)
@@ -164,6 +164,6 @@ async def follow_none(gateway: GatewayHarness, team: GroupHarness, plans: ChatTh
     assert await ask() == GROUP_HEAD
     shown = await show()
     assert shown.text == "I don't follow any instructions in this topic."
-    await tap(shown, "As in the group", "This topic follows its group's instructions again.")
+    await tap(shown, "As in the whole chat", "This topic follows the whole chat's instructions again.")
     await tap(shown, "Start it", "New conversation.")
     assert (await ask()).endswith("Be brief.")

@@ -32,6 +32,7 @@ USE = "use:"
 """With what the button of a persona begins; its number follows."""
 
 REFUSAL = translatable("Only administrators of this group can change my instructions here.")
+AFTER_NEW = translatable("I'll follow this after /new. Start a new conversation now?")
 PERSONA_GONE = translatable("This persona no longer exists.")
 BUTTONS_PER_ROW = 3
 _SAVE = re.compile(r"save\s+(\w[\w-]{0,31})\s+(.+)", re.IGNORECASE | re.DOTALL)
@@ -50,10 +51,8 @@ async def handle_instructions(context: ActionContext) -> ActionResult:
         return reply_text(translate(REFUSAL))
     check_length(text, MAX_CHARACTERS)
     await instructions.put(context.tx, context.lane, text, person=context.person, now=context.now)
-    if not await _waits_for_new_conversation(context, text):
-        return reply_text(translate("From your next message on, I'll follow this in every answer here."))
-    question = translate("I'll follow this after /new. Start a new conversation now?")
-    return ActionResult(parts=(_offer_new_conversation(context, question),))
+    at_once = translate("From your next message on, I'll follow this in every answer here.")
+    return ActionResult(parts=(await _say_when(context, text, at_once, translate(AFTER_NEW)),))
 
 
 async def _handle_persona_words(context: ActionContext) -> ActionResult | None:
@@ -136,12 +135,12 @@ async def _use_persona(context: ActionContext, persona: Persona) -> Part:
     await instructions.use_persona(
         context.tx, context.lane, persona.id, person=context.person, now=context.now
     )
-    if not await _waits_for_new_conversation(context, persona.text):
-        return Part(context.translate("I'll answer as {name} from your next message on.", name=persona.name))
-    question = context.translate(
-        "I'll answer as {name} after /new. Start a new conversation now?", name=persona.name
+    name = persona.name
+    at_once = context.translate("I'll answer as {name} from your next message on.", name=name)
+    after_new = context.translate(
+        "I'll answer as {name} after /new. Start a new conversation now?", name=name
     )
-    return _offer_new_conversation(context, question)
+    return await _say_when(context, persona.text, at_once, after_new)
 
 
 async def handle_button(context: ActionContext) -> ActionResult:
@@ -161,21 +160,16 @@ async def handle_button(context: ActionContext) -> ActionResult:
 
 
 async def _follow_none(context: ActionContext) -> ActionResult:
-    """Have a topic follow nothing, where its group has instructions."""
-    translate = context.translate
+    """Have a topic follow nothing, where its chat has instructions."""
     current = await instructions.find(context.tx, context.lane)
     if not current.is_inherited:
         return expire_button(context)
     await instructions.put(context.tx, context.lane, "", person=context.person, now=context.now)
-    if not await _waits_for_new_conversation(context, ""):
-        return ActionResult(replacement=Part(translate("I no longer follow this.")))
-    question = translate("I'll follow it until /new. Start a new conversation now?")
-    return ActionResult(replacement=_offer_new_conversation(context, question))
+    return ActionResult(replacement=await _say_ended(context))
 
 
 async def _remove(context: ActionContext) -> ActionResult:
-    """Remove what the button was shown with; a topic follows its group's again, a chat its own."""
-    translate = context.translate
+    """Remove what the button was shown with; a topic follows its chat's again, a chat its own."""
     current = await instructions.find(context.tx, context.lane)
     if current.is_inherited or not current.set_at or context.args != _name_version(current):
         return expire_button(context)
@@ -184,26 +178,26 @@ async def _remove(context: ActionContext) -> ActionResult:
     else:
         await instructions.leave_persona(context.tx, context.lane)
     now_valid = await instructions.find(context.tx, context.lane)
-    if now_valid.text:
-        return await _say_followed(context, now_valid)
-    if not await _waits_for_new_conversation(context, now_valid.text):
-        return ActionResult(
-            toast=translate("Removed."), replacement=Part(translate("I no longer follow this."))
-        )
-    question = translate("I'll follow it until /new. Start a new conversation now?")
-    return ActionResult(toast=translate("Removed."), replacement=_offer_new_conversation(context, question))
+    if not now_valid.text:
+        return ActionResult(toast=context.translate("Removed."), replacement=await _say_ended(context))
+    text = context.translate("I follow your own instructions again.")
+    if now_valid.is_inherited:
+        text = context.translate("This topic follows the whole chat's instructions again.")
+    after_new = f"{text} {context.translate(AFTER_NEW)}"
+    return ActionResult(replacement=await _say_when(context, now_valid.text, text, after_new))
 
 
-async def _say_followed(context: ActionContext, current: Instructions) -> ActionResult:
-    """Say what counts again."""
-    translate = context.translate
-    text = translate("I follow your own instructions again.")
-    if current.is_inherited:
-        text = translate("This topic follows its group's instructions again.")
-    if not await _waits_for_new_conversation(context, current.text):
-        return ActionResult(replacement=Part(text))
-    question = translate("I'll follow this after /new. Start a new conversation now?")
-    return ActionResult(replacement=_offer_new_conversation(context, f"{text} {question}"))
+async def _say_ended(context: ActionContext) -> Part:
+    at_once = context.translate("I no longer follow this.")
+    after_new = context.translate("I'll follow it until /new. Start a new conversation now?")
+    return await _say_when(context, "", at_once, after_new)
+
+
+async def _say_when(context: ActionContext, text: str, at_once: str, after_new: str) -> Part:
+    """Say that a text holds now, or from the next conversation on, which a button begins."""
+    if await _waits_for_new_conversation(context, text):
+        return build_part(after_new, (Button(context.translate("Start it"), "new:yes"),))
+    return Part(at_once)
 
 
 async def _show(context: ActionContext) -> ActionResult:
@@ -241,7 +235,7 @@ async def _build_current(context: ActionContext, current: Instructions) -> Part:
     if await _waits_for_new_conversation(context, current.text):
         lines.append(translate("This applies after /new."))
     if current.is_inherited:
-        lines.append(translate("These are the whole group's; this topic can have its own."))
+        lines.append(translate("These are the whole chat's; this topic can have its own."))
     text = "\n\n".join(lines)
     if not context.moderates:
         return build_part(text)
@@ -252,11 +246,11 @@ async def _build_current(context: ActionContext, current: Instructions) -> Part:
 
 
 def _build_none(context: ActionContext, current: Instructions) -> Part:
-    """Say that a topic follows nothing, whatever its group does."""
+    """Say that a topic follows nothing, whatever its chat does."""
     text = context.translate("I don't follow any instructions in this topic.")
     if not context.moderates:
         return build_part(text)
-    button = Button(context.translate("As in the group"), f"instructions:{_name_version(current)}")
+    button = Button(context.translate("As in the whole chat"), f"instructions:{_name_version(current)}")
     return build_part(text, (button,))
 
 
@@ -264,10 +258,6 @@ async def _waits_for_new_conversation(context: ActionContext, text: str) -> bool
     """Whether the current conversation has begun with another text than this one."""
     conversation = await conversations.find(context.tx, context.lane)
     return conversation.instructions is not None and conversation.instructions != text
-
-
-def _offer_new_conversation(context: ActionContext, question: str) -> Part:
-    return build_part(question, (Button(context.translate("Start it"), "new:yes"),))
 
 
 def _name_version(current: Instructions) -> str:

@@ -1,4 +1,4 @@
-"""What a chat or a topic wants of every answer: one short text, which a topic inherits from its group.
+"""What a chat or a topic wants of every answer: one short text, which a topic inherits from its chat.
 
 A persona is followed in its place. A conversation keeps the text it began with. Functions work inside the
 caller's transaction `tx`.
