@@ -6,7 +6,7 @@ CanvasgramError
 ├── SettingsRefused          a setting is missing or wrong
 ├── QuestionRefused          a query or an option makes no sense as written
 ├── NothingFound             the database holds nothing that was asked for
-├── ChangeRefused            an admin's change to the tools cannot be made as requested
+├── ChangeRefused            a change cannot be made as requested
 │   └── NeedsConfirming      it can, once the admin has read the reasons for a second look
 ├── GatewayRunning           another gateway holds this database
 ├── SchemaUnknown            the database was written by a newer version
@@ -70,7 +70,7 @@ class NothingFound(CanvasgramError):
 
 
 class ChangeRefused(CanvasgramError):
-    """An admin's change to the tools cannot be made. The text says why, and what to do instead."""
+    """A change that somebody asks for cannot be made. The text says why, and what to do instead."""
 
 
 class NeedsConfirming(ChangeRefused):

@@ -9,7 +9,7 @@ from bot.db.engine import open_database
 from bot.db.maintenance import exports
 from bot.db.people import groups
 from bot.db.queues.item_bodies import ExportOrder
-from bot.db.readonly import open_readonly
+from bot.db.readonly import check_readable
 from bot.db.tools import audit
 from bot.domain import Lane
 from bot.errors import NothingFound, QuestionRefused
@@ -28,11 +28,11 @@ async def export_chat(
     """
     if not CHAT_PATTERN.fullmatch(chat):
         raise QuestionRefused("Name a chat by its number, or chat:topic. Example: canvasgram export 12345678")
-    async with open_readonly(settings.database_url) as database, database.long_read_transaction() as tx:
-        lane = await groups.find_lane(tx, Lane.parse(chat))
-        last_turn = await exports.find_last_turn(tx, lane)
+    check_readable(settings.database_url)
     async with open_database(settings.database_url) as database:
         async with database.transaction() as tx:
+            lane = await groups.find_lane(tx, Lane.parse(chat))
+            last_turn = await exports.find_last_turn(tx, lane)
             await audit.record(
                 tx, audit.MACHINE, "exported", f"chat {lane.key}", change=(None, None), now=now
             )

@@ -93,10 +93,9 @@ async def test_a_post_is_said_once_and_each_refusal_has_its_status(tmp_path: Pat
             "none": (await http.post("/hooks/bell", content=b"x")).status_code,
             "large": (await post("bell", secret, b"x" * 65_537)).status_code,
             "large stream": (await post("bell", secret, stream_bytes(70_000))).status_code,
-            "empty": (await post("bell", secret, b" ")).status_code,
             "read": (await http.get("/hooks/bell")).status_code,
         }
-        assert list(statuses.values()) == [401, 401, 401, 413, 413, 400, 405], statuses
+        assert list(statuses.values()) == [401, 401, 401, 413, 413, 405], statuses
         gateway.ann.send("/hooks limit bell 5")
         limited = (await gateway.wait_for_texts(4))[-1].splitlines()
         assert limited[0] == "🔔 bell · Ann"

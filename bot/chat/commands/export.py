@@ -6,10 +6,8 @@ from bot.db.maintenance import exports
 from bot.db.queues import inbox
 from bot.db.queues.item_bodies import ExportOrder
 from bot.domain import Button, Part
-from bot.translations.translator import translatable
+from bot.errors import ChangeRefused
 
-NOTHING_TO_EXPORT = translatable("There's nothing to export: I don't keep anything from this chat.")
-EXPORT_REFUSAL = translatable("Only administrators of this group can export it.")
 FILES = "export:files"
 TEXTS = "export:texts"
 
@@ -17,8 +15,7 @@ TEXTS = "export:texts"
 async def handle_export(context: ActionContext) -> ActionResult:
     """/export; where files are kept, it asks about them first."""
     translate = context.translate
-    if not context.moderates:
-        return reply_text(translate(EXPORT_REFUSAL))
+    _check_right(context)
     kept = await kept_files.list_files(context.tx, context.lane.chat)
     if not kept:
         return reply_text(await _order_export(context, with_files=False))
@@ -34,22 +31,25 @@ async def handle_export(context: ActionContext) -> ActionResult:
 
 async def handle_export_button(context: ActionContext) -> ActionResult:
     """A button of the question."""
-    if not context.moderates:
-        return ActionResult(toast=context.translate(EXPORT_REFUSAL))
+    _check_right(context)
     if context.args not in {"files", "texts"}:
         return expire_button(context)
     text = await _order_export(context, with_files=context.args == "files")
     return ActionResult(replacement=Part(text))
 
 
+def _check_right(context: ActionContext) -> None:
+    if not context.moderates:
+        raise ChangeRefused("Only administrators of this group can export it.")
+
+
 async def _order_export(context: ActionContext, *, with_files: bool) -> str:
-    """Have the export made, unless something hinders it; says which."""
-    translate = context.translate
+    """Have the export made, and say so. Raises ChangeRefused."""
     if await exports.is_busy(context.tx, context.lane.chat):
-        return translate("I'm still exporting or deleting this chat. Please try again later.")
+        raise ChangeRefused("I'm still exporting or deleting this chat. Please try again later.")
     last_turn = await exports.find_last_turn(context.tx, context.lane)
     if last_turn is None and not with_files:
-        return translate(NOTHING_TO_EXPORT)
+        raise ChangeRefused("There's nothing to export: I don't keep anything from this chat.")
     order = ExportOrder(context.lane, context.person, with_files, last_turn or 0)
     await inbox.add(
         context.tx,
@@ -59,4 +59,4 @@ async def _order_export(context: ActionContext, *, with_files: bool) -> str:
         body=order.serialize(),
         now=context.now,
     )
-    return translate("I'm exporting this chat. You'll get it here as files.")
+    return context.translate("I'm exporting this chat. You'll get it here as files.")

@@ -22,6 +22,7 @@ from bot.db.conversations import conversations, instructions, personas
 from bot.db.conversations.instructions import MAX_CHARACTERS, Instructions
 from bot.db.conversations.personas import MAX_PERSONAS, Persona
 from bot.domain import Button, Part
+from bot.errors import ChangeRefused
 from bot.translations.formats import format_list
 from bot.translations.translator import translatable
 
@@ -31,9 +32,7 @@ NONE_HERE = "none"
 USE = "use:"
 """With what the button of a persona begins; its number follows."""
 
-REFUSAL = translatable("Only administrators of this group can change my instructions here.")
 AFTER_NEW = translatable("I'll follow this after /new. Start a new conversation now?")
-PERSONA_GONE = translatable("This persona no longer exists.")
 BUTTONS_PER_ROW = 3
 _SAVE = re.compile(r"save\s+(\w[\w-]{0,31})\s+(.+)", re.IGNORECASE | re.DOTALL)
 _NAMED = re.compile(r"(use|delete)\s+(\S{1,64})", re.IGNORECASE)
@@ -47,12 +46,16 @@ async def handle_instructions(context: ActionContext) -> ActionResult:
         return await _show(context)
     if (answer := await _handle_persona_words(context)) is not None:
         return answer
-    if not context.moderates:
-        return reply_text(translate(REFUSAL))
+    _check_right(context)
     check_length(text, MAX_CHARACTERS)
     await instructions.put(context.tx, context.lane, text, person=context.person, now=context.now)
     at_once = translate("From your next message on, I'll follow this in every answer here.")
     return ActionResult(parts=(await _say_when(context, text, at_once, translate(AFTER_NEW)),))
+
+
+def _check_right(context: ActionContext) -> None:
+    if not context.moderates:
+        raise ChangeRefused("Only administrators of this group can change my instructions here.")
 
 
 async def _handle_persona_words(context: ActionContext) -> ActionResult | None:
@@ -77,14 +80,12 @@ async def _handle_persona_words(context: ActionContext) -> ActionResult | None:
         if not is_deletion and not get_close_matches(named[2], names):
             return None
         listed = format_list(context.translate, names)
-        text = context.translate(
+        raise ChangeRefused(
             "There is no persona called {name}. Choose from: {names}.", name=named[2], names=listed
         )
-        return reply_text(text)
     if is_deletion:
         return await _delete_persona(context, persona)
-    if not context.moderates:
-        return reply_text(context.translate(REFUSAL))
+    _check_right(context)
     return ActionResult(parts=(await _use_persona(context, persona),))
 
 
@@ -107,13 +108,11 @@ async def _save_persona(context: ActionContext, name: str, text: str) -> ActionR
         )
     if len(stored) >= MAX_PERSONAS:
         names = format_list(translate, [persona.name for persona in stored])
-        return reply_text(
-            translate(
-                "There are already {count} personas, the most there can be. Delete one first, with "
-                "/instructions delete NAME: {names}.",
-                count=len(stored),
-                names=names,
-            )
+        raise ChangeRefused(
+            "There are already {count} personas, the most there can be. Delete one first, with "
+            "/instructions delete NAME: {names}.",
+            count=len(stored),
+            names=names,
         )
     await personas.add(context.tx, name, text)
     await context.record_audit("saved", f"persona {name}", None, {"text": text})
@@ -145,8 +144,7 @@ async def _use_persona(context: ActionContext, persona: Persona) -> Part:
 
 async def handle_button(context: ActionContext) -> ActionResult:
     """A button below what is followed, or below that nothing is."""
-    if not context.moderates:
-        return ActionResult(toast=context.translate(REFUSAL))
+    _check_right(context)
     if context.args == NONE_HERE:
         return await _follow_none(context)
     if context.args.startswith(USE):
@@ -154,7 +152,7 @@ async def handle_button(context: ActionContext) -> ActionResult:
         number = context.args.removeprefix(USE)
         persona = next((persona for persona in stored if str(persona.id) == number), None)
         if persona is None:
-            return ActionResult(toast=context.translate(PERSONA_GONE))
+            raise ChangeRefused("This persona no longer exists.")
         return ActionResult(replacement=await _use_persona(context, persona))
     return await _remove(context)
 

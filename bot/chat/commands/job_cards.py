@@ -171,19 +171,13 @@ async def _offer_snooze_again(context: ActionContext, job: Job) -> None:
 
 
 async def _restore_job(context: ActionContext, job: Job, page: int) -> ActionResult:
-    try:
-        await context.deps.user_jobs.check_limits(context.tx, context.person)
-    except UnclearTime as error:
-        return ActionResult(toast=error.explain(context.translate))
+    await context.deps.user_jobs.check_limits(context.tx, context.person)
     await jobs.restore(context.tx, job.id)
     return await _resume_job(context, replace(job, state="paused"), page)
 
 
 async def _restore_paused_job(context: ActionContext, job: Job, page: int) -> ActionResult:
-    try:
-        await context.deps.user_jobs.check_limits(context.tx, context.person)
-    except UnclearTime as error:
-        return ActionResult(toast=error.explain(context.translate))
+    await context.deps.user_jobs.check_limits(context.tx, context.person)
     await jobs.restore(context.tx, job.id)
     return await _redraw_card(context, job, page, context.translate("Restored."))
 

@@ -7,7 +7,6 @@ from bot.db.queues import jobs, outbox, snoozes
 from bot.db.queues.snoozes import ShownReminder
 from bot.domain import Part
 from bot.jobs.snooze import compute_snooze_due, format_snooze
-from bot.jobs.times.zones import UnclearTime
 
 _ARGS = re.compile(r"(?P<delay>\w+):(?P<item>[0-9]{1,18})")
 
@@ -32,10 +31,7 @@ async def handle_snooze_button(context: ActionContext) -> ActionResult:
     next_due = compute_snooze_due(args["delay"], reminder.due_at, zone, context.now)
     if next_due is None:
         return ActionResult(toast=translate("This reminder no longer exists."))
-    try:
-        await user_jobs.check_limits(context.tx, reminder.person)
-    except UnclearTime as error:
-        return ActionResult(toast=error.explain(translate))
+    await user_jobs.check_limits(context.tx, reminder.person)
     await snoozes.add_snooze(context.tx, reminder, next_due, zone, now=context.now)
     return await _show_next_due(context, reminder, next_due, zone)
 

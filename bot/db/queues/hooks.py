@@ -26,7 +26,6 @@ from bot.translations.translator import translatable
 MINUTE_SECONDS = 60.0
 KEY_SECONDS = DAY_SECONDS  # a post with the same key is not done again for so long
 MAX_WAITING = 100  # items and messages of a lane, beyond which its hooks take no more
-MAX_HOOKS = 100
 ADMIN_LOST = translatable("the person who made it is no longer an admin")
 _NO_HASH = "0" * 64  # what a secret is compared with where there is no hook
 

@@ -3,7 +3,7 @@
 import re
 from functools import partial
 
-from bot.errors import CanvasgramError
+from bot.errors import ChangeRefused
 from bot.translations.formats import format_series
 from bot.translations.translator import DeferredText, translatable
 from tools.base import ToolError
@@ -28,7 +28,7 @@ _UTC_NAMES = frozenset({"UTC", "UCT", "GMT", "Zulu", "Universal", "Greenwich"})
 _OFFSET = re.compile(r"\s*(?:(?:utc|gmt)?\s*[+-]\s*\d.*|(?:est|mst)\s*)", re.IGNORECASE)
 
 
-class UnclearTime(CanvasgramError):
+class UnclearTime(ChangeRefused):
     """Words for a time that cannot be understood or meant; the text says why, and how to say it.
 
     `text` is translatable, with words to copy in backticks; a value of its placeholders that is a function
