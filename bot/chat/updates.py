@@ -238,9 +238,9 @@ class UpdateRunner:
             root = await topics.find_untitled(tx, lane)
         if root is None:
             return
-        await self._deps.best_effort_calls.name_topic(lane, title)
         async with self._database.transaction() as tx:
-            await inbox.forget_body(tx, [root])
+            await inbox.forget_body(tx, [root])  # before the call: a topic is not named twice
+        await self._deps.best_effort_calls.name_topic(lane, title)
 
     async def _note_language(self, person: int, name: str, language_code: str | None) -> None:
         """Store which language Telegram names for a person, if it is another one than before.
