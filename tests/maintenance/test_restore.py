@@ -17,8 +17,9 @@ from bot.db.database_url import parse_database_path
 from bot.db.engine import Database, open_database
 from bot.db.maintenance.backup import BackupDirectory
 from bot.db.people import page_sessions, people
+from bot.db.queues import hooks, outbox
 from bot.db.queues import inbox as inbox_rows
-from bot.db.queues import outbox
+from bot.db.queues.hooks import Hook
 from bot.db.schema import find_newest_revision
 from bot.db.sqlite import lock, migrate
 from bot.db.tables import group_texts, groups, inbox, jobs, kept_files, kept_words, lives, messages
@@ -321,7 +322,7 @@ async def test_every_row_in_doubt_is_settled_and_no_due_time_runs_again(
 
 @pytest.mark.sqlite
 @pytest.mark.parametrize("is_lost", [False, True])
-async def test_a_backup_revives_no_login_at_the_admin_page(
+async def test_a_backup_revives_no_login_at_the_admin_page_and_no_hook(
     database: Database, database_url: str, tmp_path: Path, is_lost: bool
 ):
     file = parse_database_path(database_url)
@@ -329,9 +330,13 @@ async def test_a_backup_revives_no_login_at_the_admin_page(
         await tx.execute(insert(lives).values(began_at=NOW - 99, seen_at=NOW))  # the same gateway
         link = await page_sessions.insert_link(tx, 7, now=NOW)
         session = await page_sessions.insert_session(tx, 7, now=NOW)
+        former = await hooks.add(tx, Hook(0, "former", BOB, Lane(BOB), "Do it.", 5, 1000, NOW)) or ""
+        await hooks.store_post(tx, (await hooks.list_hooks(tx))[0], "Hello", "key", now=NOW)
     backup = await BackupDirectory(file, tmp_path / "backups", 1).make_backup(now=NOW)
     async with database.transaction() as tx:
         assert await page_sessions.end_all(tx, now=NOW) == 1
+        await hooks.end_of_person(tx, BOB)
+        later = await hooks.add(tx, Hook(0, "later", 7, Lane(7), None, 5, 1000, NOW)) or ""
     await database.close()
     if is_lost:
         file.unlink()
@@ -340,6 +345,12 @@ async def test_a_backup_revives_no_login_at_the_admin_page(
     async with open_database(database_url) as restored, restored.read_transaction() as tx:
         assert await page_sessions.find_session(tx, session, now=NOW) is None
         assert await page_sessions.find_link(tx, link, now=NOW) is None
+        assert await hooks.find_by_secret(tx, "former", former) is None
+        assert (await hooks.find_by_secret(tx, "later", later) is None) is is_lost
+        stored = {hook.name: hook.why_ended for hook in await hooks.list_hooks(tx)}
+    assert stored == ({} if is_lost else {"former": hooks.ADMIN_LOST, "later": None})
+    contents = file.read_bytes() + backup.read_bytes()
+    assert not any(secret.encode() in contents for secret in (former, later))
 
 
 @pytest.mark.sqlite
