@@ -13,16 +13,19 @@ import pytest
 from sqlalchemy import Row, func, select
 
 from bot.db.engine import Database, open_database
+from bot.db.queues import hooks
+from bot.db.queues.hooks import Hook
 from bot.db.tables import accounts, model_calls
 from bot.db.usage import breakdowns
-from bot.domain import SHARE_COUNT
+from bot.domain import SHARE_COUNT, Lane
 from bot.usage import recorder
 from bot.usage.intervals import INTERVAL_ORDER, column_name
 from tests.monitoring.test_health import find_free_port, read_metrics
-from tests.support.gateway import GatewayHarness, open_harness
+from tests.support.gateway import ADMIN, GatewayHarness, open_harness
 from tests.support.postgresql import PostgresServer
 
 CHATS = range(100, 112)
+POSTS_OF_TASKS = 2  # one to each gateway
 
 HealthCheck = Callable[[list[dict[str, Any]]], bool]
 
@@ -103,6 +106,32 @@ async def run_until(harness: GatewayHarness, leaves: asyncio.Event) -> None:
         await leaves.wait()
 
 
+async def post_to_both(pair: GatewayPair) -> None:
+    """Post to each gateway, of which one does not hold the chat, and to the other under the same key."""
+    harness = pair.harness
+    harness.ann.send("/id")  # a bot may not write first
+    await harness.wait_for_texts(1)
+    async with open_database(pair.url) as database, database.transaction() as tx:
+        secrets = {
+            name: await hooks.add(tx, Hook(0, name, ADMIN, Lane(ADMIN), task, 60, 1000, 1.0))
+            for name, task in (("bell", None), ("task", "Do what it says."))
+        }
+    repeated = list[bool]()
+    async with httpx.AsyncClient() as http:
+        for name, secret in secrets.items():
+            for key, ports in (("a", pair.ports), ("b", pair.ports[::-1])):
+                headers = {"authorization": f"Bearer {secret}", "idempotency-key": key}
+                for port in ports:
+                    url = f"http://127.0.0.1:{port}/hooks/{name}"
+                    answer = await http.post(url, content=f"@@say:{key}@@", headers=headers)
+                    assert answer.status_code == 202
+                    repeated.append(answer.json()["repeated"])
+    assert repeated == [False, True] * 4
+    texts = (await harness.wait_for_texts(5))[1:]
+    said = [f"🔔 bell\n\n@@say:{key}@@" for key in "ab"]
+    assert sorted(texts) == [*said, "🔔 task\n\na", "🔔 task\n\nb"]
+
+
 async def test_two_gateways_count_each_turn_once_also_beside_an_outage_and_a_leave(
     tmp_path: Path, postgresql_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ):
@@ -118,6 +147,7 @@ async def test_two_gateways_count_each_turn_once_also_beside_an_outage_and_a_lea
         turns = [page.get('canvasgram_turns_total{ending="answered"}', 0) for page in pages]
         assert sorted(turns) == [0, len(CHATS)]
         assert sum(page["canvasgram_shares_held"] for page in pages) == SHARE_COUNT
+        await post_to_both(pair)
         pair.harness.endpoint.hold()
         pair.send_to_all("@@say:two@@")
         await pair.harness.endpoint.wait_until(lambda: pair.harness.endpoint.running == 4)
@@ -125,8 +155,8 @@ async def test_two_gateways_count_each_turn_once_also_beside_an_outage_and_a_lea
         postgresql_server.start()
         pair.harness.endpoint.release()
         await pair.wait_for_answers(2)
-        assert len(await load_exact_accounts(pair.url)) == 2 * len(CHATS)
+        assert len(await load_exact_accounts(pair.url)) == 2 * len(CHATS) + POSTS_OF_TASKS
         pair.send_to_all("@@say:three@@@@slow:200@@")
         pair.first_leaves.set()  # in the middle of answers
         await pair.wait_for_answers(3)
-        assert len(await load_exact_accounts(pair.url)) == 3 * len(CHATS)
+        assert len(await load_exact_accounts(pair.url)) == 3 * len(CHATS) + POSTS_OF_TASKS
