@@ -238,6 +238,8 @@ def _split_file(file: SearchedFile) -> list[HistoryText]:
 
 def restore_written(text: str) -> str:
     """A user's message as its sender wrote it, without all that is of others, and without its stamp."""
+    if "[data: " not in text:  # as most are, and it takes a fifth of the time
+        return strip_stamp(text).strip()
     return strip_stamp(strip_data(strip_stamp(text)).strip())
 
 

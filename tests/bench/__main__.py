@@ -49,7 +49,7 @@ def load(
         str,
         typer.Option(
             help="Run only these sections: own, start, idle, crowd, throughput, words, tokens, "
-            "posts, faults, ledger, page, screens, minute."
+            "posts, search, faults, ledger, page, screens, minute."
         ),
     ] = "",
     quick: Annotated[

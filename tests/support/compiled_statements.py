@@ -10,7 +10,9 @@ from sqlalchemy.engine import Compiled, Engine, make_url
 from sqlalchemy.sql import visitors
 from sqlalchemy.sql.functions import Function
 
-PORTABLE_FUNCTIONS = frozenset({"coalesce", "count", "length", "lower", "max", "min", "substr", "sum"})
+PORTABLE_FUNCTIONS = frozenset(
+    {"aggregate_strings", "coalesce", "count", "length", "lower", "max", "min", "replace", "substr", "sum"}
+)
 
 
 class _CompiledStatements(dict[Any, Compiled]):

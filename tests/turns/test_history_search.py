@@ -93,6 +93,15 @@ async def test_what_either_side_wrote_is_found_with_its_day(harness: TurnHarness
     assert passage.said == datetime.now(UTC).date()
 
 
+async def test_no_character_of_a_message_makes_it_two(harness: TurnHarness, database: Database):
+    await talk(harness, "My locker\x1e code is 4711.", make_reply("A\x1eB\x1eC"))
+    [(_, text)] = await find(database, "4711")
+    assert text.endswith("My locker code is 4711.")
+    await talk(harness, "My bicycle is red.")
+    [(_, text)] = await find(database, "bicycle")
+    assert text.endswith("My bicycle is red.")
+
+
 async def test_results_of_tools_are_found_but_not_those_of_look_back(
     harness: TurnHarness, database: Database
 ):

@@ -3,11 +3,11 @@
 Bounded in number (the newest) and in length. Functions work inside the caller's transaction `tx`.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, case, func, select
+from sqlalchemy import ColumnElement, Select, String, and_, case, cast, func, select, type_coerce
 
 from bot.db.tables import attachments, lanes, messages, tool_calls, turns
 from bot.db.tables.base import Text
@@ -19,6 +19,7 @@ MAX_RESULTS = 1000
 MAX_DOCUMENTS = 20
 MAX_MESSAGE_CHARACTERS = 8000
 MAX_DOCUMENT_CHARACTERS = 500_000
+_SEPARATOR = "\x1e"  # of messages that are read as one text
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +47,19 @@ class HistoryText:
 
 async def load_messages(
     tx: Transaction, lane: Lane, period: SearchedPeriod | None = None
-) -> Iterable[tuple[int, str]]:
+) -> Iterator[tuple[int, str]]:
     """Id and text of what people and the assistant wrote in the newest turns that ended, in no order.
 
-    To go through them takes time that an event loop does not have. To sort them by id takes the database
-    longer than to read them.
+    They come as one row, because thousands of rows take the interpreter from everybody else, and twice as
+    long. To go through them takes time that an event loop does not have. To sort them by id takes the
+    database longer than to read them.
     """
+    text = func.substr(messages.c.text, 1, MAX_MESSAGE_CHARACTERS)
     query = (
-        select(messages.c.id, func.substr(messages.c.text, 1, MAX_MESSAGE_CHARACTERS, type_=Text))
+        select(
+            func.aggregate_strings(cast(messages.c.id, String), ","),
+            type_coerce(func.aggregate_strings(func.replace(text, _SEPARATOR, " "), _SEPARATOR), Text),
+        )
         .join(turns, messages.c.turn == turns.c.id)
         .where(messages.c.role.in_(("user", "assistant")), messages.c.text != "")
     )
@@ -62,8 +68,13 @@ async def load_messages(
         of_lane = of_lane.where(turns.c.began_at < period.end)
     too_old = of_lane.order_by(turns.c.id.desc()).offset(MAX_TURNS).limit(1).scalar_subquery()
     query = query.where(_may_be_found(lane, ("ended",), period), turns.c.id > func.coalesce(too_old, 0))
-    rows: Any = await tx.execute(query)
-    return cast("Iterable[tuple[int, str]]", rows)
+    ids, texts = (await tx.execute(query)).one()
+    return _split_messages(ids, texts)
+
+
+def _split_messages(ids: str | None, texts: str | None) -> Iterator[tuple[int, str]]:
+    if ids is not None and texts is not None:
+        yield from zip(map(int, ids.split(",")), texts.split(_SEPARATOR), strict=True)
 
 
 async def load_origins(tx: Transaction, ids: Collection[int]) -> dict[int, HistoryText]:

@@ -26,6 +26,7 @@ from tests.bench.load import (
     hook_posts,
     large_ledger,
     latency,
+    long_chat,
     open_page,
     prompt_tokens,
     startup,
@@ -115,6 +116,14 @@ SECTION_NOTES = (
         f"by turns; ratios are taken within a pair of {latency.SLICE_MESSAGES} replies each",
     ),
     (
+        "search",
+        "a chat of 20,000 messages (of 140 characters, 50 in Chinese) and 200 kept files of 50 MB together, "
+        "of words of our catalogues and made-up ones; the median of "
+        f"{long_chat.SEARCHES} searches for four words; processor time is that of the process, and the loop "
+        "shows how busy the machine is; one person searches in Russian all the time; ratios are taken "
+        f"within a pair of {latency.SLICE_MESSAGES} replies each",
+    ),
+    (
         "ledger",
         "two gateways at a time, one on an empty database, one on ended turns of ended conversations, "
         "in turns",
@@ -156,6 +165,7 @@ REPEATED_SECTIONS: dict[str, Section] = {
 SECTIONS: dict[str, Section] = REPEATED_SECTIONS | {
     "tokens": lambda options, folder: prompt_tokens.measure_prompt_tokens(BOT_ORDER, folder, options.turns),
     "posts": lambda options, folder: hook_posts.measure_posts(folder, options.messages),
+    "search": lambda options, folder: long_chat.measure_searches(folder, options.messages),
     "faults": lambda options, folder: faults.measure_faults(folder, options.fault_wait_seconds),
     "ledger": lambda options, folder: large_ledger.measure_large_ledger(
         folder, options.messages, options.ledger_calls

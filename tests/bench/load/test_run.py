@@ -20,7 +20,7 @@ from tests.bench.harness.figures import Figure, FigureRow, limit_to
 from tests.bench.harness.page_viewer import list_paths
 from tests.bench.harness.stage import open_stage
 from tests.bench.harness.workload import ProseBrain
-from tests.bench.load import busy_minute
+from tests.bench.load import busy_minute, long_chat
 from tests.bench.load import run as run_module
 from tests.bench.load.busy_minute import TimedReply
 from tests.bench.load.run import LoadOptions, run_load
@@ -92,6 +92,18 @@ async def test_concurrent_chats_reach_the_model_by_seats(tmp_path: Path):
     bare, memory, ours = positive_values(rows["crowd_calls"])
     assert ours <= min(4, bare, memory)
     assert min(positive_values(rows["crowd_wall"])) >= 7 * 0.16
+
+
+@pytest.mark.usefixtures("forked_bots")
+async def test_searches_are_timed_in_each_language_and_replies_beside_them(tmp_path: Path):
+    size = long_chat.ChatSize(messages=40, files=2, text_bytes=4_000)
+    rows = {row.key: row for row in await long_chat.measure_searches(tmp_path, 5, size)}
+    searches = [
+        f"search_{name}_{language}" for language in ("en", "ru", "zh") for name in ("look_back", "find")
+    ]
+    assert list(rows) == ["search_pace", *searches, "search_others"]
+    assert rows["search_find_ru"].limit == limit_to(0.2)
+    assert all((row.values["ours"] or 0) > 0 for row in rows.values())
 
 
 @pytest.mark.usefixtures("forked_bots")
