@@ -34,6 +34,8 @@ TO_ANSWER = 0.8  # of a question to the next message
 TO_NEIGHBOUR = 0.2
 TO_SECOND = 0.1  # to the second neighbour
 QUESTION_WEIGHT = 0.9  # of a question's own score: it tells less than what answers it
+SAME_QUESTION = 0.7  # share of what is looked for, by rarity, that a question has which asks for it
+ASKED_AGAIN = 0.7  # of its score and TO_ANSWER, each time that was asked for later
 QUESTION_MARKS = ("?", "？", "؟")
 
 _SEPARATOR = "\0"  # of pieces that are read together
@@ -113,7 +115,7 @@ def rank_pieces(
     terms = build_terms(query)
     pieces = _Pieces([*messages, *documents], indexes)
     scores, rarity = pieces.score(terms)
-    pieces.share_scores(scores, messages)
+    pieces.share_scores(scores, messages, terms, rarity)
     best = heapq.nsmallest(MAX_RANKED_PIECES, scores, key=lambda number: (-scores[number], number))
     ranked = tuple(
         RankedPiece(scores[number], *pieces.locate(number))
@@ -229,7 +231,13 @@ class _Pieces:
             return text_index, *self._indexes[first].locate(number - first)
         return text_index, 0, (number - first) * PIECE_STEP
 
-    def share_scores(self, scores: dict[int, float], messages: Sequence[str]) -> None:
+    def share_scores(
+        self,
+        scores: dict[int, float],
+        messages: Sequence[str],
+        terms: Sequence[Term],
+        rarity: Sequence[float],
+    ) -> None:
         """Add to the scores of messages, which are the first texts, what those beside them give."""
         best_pieces = dict[int, int]()
         for piece in heapq.nlargest(MAX_GIVING_PIECES, scores, key=lambda piece: scores[piece]):
@@ -237,16 +245,32 @@ class _Pieces:
             best = best_pieces.get(text_index, piece)
             if text_index < len(messages) and scores[piece] >= scores[best]:
                 best_pieces[text_index] = piece
+        times_asked = 0
+        weights = dict[int, float]()
         gains: dict[int, float] = defaultdict(float)
-        for text_index, piece in best_pieces.items():
-            to_next = TO_ANSWER if _is_question(messages[text_index]) else TO_NEIGHBOUR
+        for text_index, piece in sorted(best_pieces.items()):
+            to_next = TO_NEIGHBOUR
+            if _is_question(messages[text_index]):
+                again = 1.0
+                if self._asks_the_same(piece, terms, rarity):
+                    again = ASKED_AGAIN**times_asked
+                    times_asked += 1
+                to_next = TO_ANSWER * again
+                weights[text_index] = QUESTION_WEIGHT * again
             for distance, share in ((-1, to_next), (1, TO_NEIGHBOUR), (-2, TO_SECOND), (2, TO_SECOND)):
                 gains[text_index + distance] += share * scores[piece]
         for text_index in sorted({*best_pieces, *gains}):
             if 0 <= text_index < len(messages):
                 piece = best_pieces.get(text_index, self._firsts[text_index])
-                weight = QUESTION_WEIGHT if _is_question(messages[text_index]) else 1.0
-                scores[piece] = weight * (scores.get(piece, 0.0) + gains[text_index])
+                scores[piece] = weights.get(text_index, 1.0) * (scores.get(piece, 0.0) + gains[text_index])
+
+    def _asks_the_same(self, piece: int, terms: Sequence[Term], rarity: Sequence[float]) -> bool:
+        """Whether most of what is looked for is in a question."""
+        span = self._starts[piece], self._starts[piece + 1]
+        shared = sum(
+            weight for term, weight in zip(terms, rarity, strict=True) if term.find(self._plain, *span) >= 0
+        )
+        return shared >= SAME_QUESTION * sum(rarity)
 
 
 def _is_question(text: str) -> bool:

@@ -143,6 +143,56 @@ def test_what_answers_a_question_is_found_by_the_words_of_the_question():
     assert messages[1] not in find_texts("names of the parrots", *messages)
 
 
+ASKED_IN_VAIN = (
+    (
+        "spare key",
+        ("Where is the spare key?", "Do you know where I left the spare key?", "Who had the spare key last?"),
+        ("I don't know where the spare key is.", "I have not heard of a spare key.", "You didn't say."),
+        "The key hangs behind the boiler, the spare one too.",
+    ),
+    (
+        "Ersatzschlüssel",
+        ("Wo ist der Ersatzschlüssel?", "Weißt du, wo mein Ersatzschlüssel liegt?", "Ersatzschlüssel, wo?"),
+        (
+            "Das weiß ich nicht.",
+            "Von einem Ersatzschlüssel weiß ich nichts.",
+            "Das hast du mir nicht gesagt.",
+        ),
+        "Gefunden: der Ersatzschlüssel hängt im Keller hinter dem Kessel, neben der Lampe.",
+    ),
+    (
+        "запасной ключ",
+        ("Где запасной ключ?", "Ты не знаешь, где мой запасной ключ?", "У кого запасной ключ?"),
+        ("Не знаю.", "Я ничего не знаю о запасном ключе.", "Ты мне не говорил."),
+        "Ключ висит в подвале за котлом, запасной тоже.",
+    ),
+    (
+        "备用钥匙",
+        ("备用钥匙在哪里？", "你知道我的备用钥匙放在哪儿吗？", "谁拿了备用钥匙？"),
+        ("我不知道。", "我不清楚备用钥匙的事。", "你没有告诉过我。"),
+        "钥匙挂在锅炉后面，备用的也在那里。",
+    ),
+    (
+        "กุญแจสำรอง",
+        ("กุญแจสำรองอยู่ที่ไหน?", "รู้ไหมว่าฉันวางกุญแจสำรองไว้ไหน?", "ใครเอากุญแจสำรองไป?"),
+        ("ไม่ทราบครับ", "ไม่เคยได้ยินเรื่องกุญแจสำรองเลย", "คุณยังไม่ได้บอกครับ"),
+        "กุญแจแขวนอยู่หลังหม้อต้มน้ำ ดอกสำรองก็ด้วย",
+    ),
+)
+
+
+@pytest.mark.parametrize(("words", "questions", "answers", "fact"), ASKED_IN_VAIN)
+def test_a_fact_is_found_that_was_asked_for_in_vain_before(
+    words: str, questions: Sequence[str], answers: Sequence[str], fact: str
+):
+    fillers = iter(FILLER_TEXTS)
+    said = list[str]()
+    for question, answer in zip(questions * 2, answers * 2, strict=True):
+        said += [question, answer, next(fillers), next(fillers), next(fillers)]
+    said += [fact, "👍", *fillers]
+    assert fact in [passage.passage for passage in find_passages(words, said[::-1])]
+
+
 def build_index(query: str, parts: Sequence[str]) -> WordIndex:
     """The index of a text with only the buckets that this query is looked up in."""
     buckets = build_word_index(parts)
