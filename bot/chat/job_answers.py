@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from bot.chat.action_runner import ActionRunner
-from bot.chat.actions import ActionContext, ActionResult, reply_text
+from bot.chat.actions import ActionContext, ActionResult
 from bot.chat.commands.job_cards import (
     ANSWER_SECONDS,
     DONE,
@@ -27,6 +27,7 @@ from bot.db.queues import job_changes, jobs
 from bot.db.queues.job_changes import JobQuestion
 from bot.db.queues.jobs import Job
 from bot.domain import Lane
+from bot.errors import ChangeRefused
 from bot.jobs.times.zones import UnclearTime
 from bot.jobs.user_jobs import UserJobs
 from bot.telegram.incoming.envelope import find_replied_button
@@ -132,10 +133,10 @@ class JobAnswers:
         await self._actions.run(updates, role, action, "")
 
     async def _reply(self, updates: Sequence[ParsedUpdate], role: RoleOrBlocked, text: str) -> bool:
-        async def reply(context: ActionContext) -> ActionResult:
-            return reply_text(context.translate(text))
+        async def refuse(_: ActionContext) -> ActionResult:
+            raise ChangeRefused(text)
 
-        await self._actions.run(updates, role, reply, "")
+        await self._actions.run(updates, role, refuse, "")
         return True
 
 
@@ -150,11 +151,11 @@ async def _change_job(
     translate = context.translate
     job = await job_changes.find_to_change(context.tx, asked.id)
     if job is None or job.state == "deleted":
-        return reply_text(translate(GONE))
+        raise ChangeRefused(GONE)
     if job.question is None or job.question != asked.question:
-        return reply_text(translate(CLOSED_NOTICE))
+        raise ChangeRefused(CLOSED_NOTICE)
     if is_over(job):
-        return reply_text(translate(DONE))
+        raise ChangeRefused(DONE)
     try:
         if refusal is not None:
             raise refusal

@@ -20,6 +20,7 @@ from bot.db.queues import job_changes, jobs, outbox, snoozes
 from bot.db.queues.job_changes import JobField, JobQuestion
 from bot.db.queues.jobs import Job
 from bot.domain import Button, Part
+from bot.errors import ChangeRefused
 from bot.jobs.snooze import build_snooze_buttons
 from bot.jobs.times import formatting
 from bot.jobs.times.zones import UnclearTime
@@ -72,9 +73,9 @@ async def handle_job_button(context: ActionContext) -> ActionResult:
     job = await jobs.find(context.tx, int(button["number"]))
     is_restored = button["verb"].startswith("restore")
     if job is None or not _is_seen(context, job) or (job.state == "deleted") != is_restored:
-        return ActionResult(toast=context.translate(GONE))
+        raise ChangeRefused(GONE)
     if button["verb"] != "open" and not context.speaks_for(job.person):
-        return ActionResult(toast=context.translate(REFUSAL))
+        raise ChangeRefused(REFUSAL)
     return await action(context, job, int(button["page"] or 0))
 
 
@@ -88,7 +89,7 @@ def _is_seen(context: ActionContext, job: Job) -> bool:
 async def _undo_job(context: ActionContext, job: Job, _: int) -> ActionResult:
     """Take back a job that was just confirmed."""
     if job.state == "done":
-        return ActionResult(toast=context.translate(DONE))
+        raise ChangeRefused(DONE)
     assert job.person is not None
     await jobs.remove(context.tx, job.id, person=job.person)
     text = context.translate("Undone: {text}", text=job.text[:200])
@@ -105,7 +106,7 @@ async def _open_card(context: ActionContext, job: Job, page: int) -> ActionResul
 async def _offer_change(context: ActionContext, job: Job, page: int) -> ActionResult:
     """Ask what of a job is to be changed."""
     if is_over(job):
-        return ActionResult(toast=context.translate(DONE))
+        raise ChangeRefused(DONE)
     fields = (
         Button(context.translate("New time"), f"job:time:{job.id}"),
         Button(context.translate("New text"), f"job:text:{job.id}"),
@@ -119,12 +120,12 @@ async def _ask_for_field(context: ActionContext, job: Job, _: int, *, field: Job
     """Ask for the new time or text, once: a second tap has nothing else to ask."""
     stored = await job_changes.find_to_change(context.tx, job.id)
     if stored is None or is_over(stored):
-        return ActionResult(toast=context.translate(GONE if stored is None else DONE))
+        raise ChangeRefused(GONE if stored is None else DONE)
     if stored.question:
         question = JobQuestion.parse(stored.question)
         is_recent = question.asked_at > context.now - ANSWER_SECONDS
         if is_recent and (question.field, question.lane) == (field, context.lane):
-            return ActionResult(toast=context.translate("I've already asked you."))
+            raise ChangeRefused("I've already asked you.")
     question = JobQuestion(field, context.lane, context.now)
     await job_changes.put_question(context.tx, job.id, question)
     return ActionResult(parts=(build_question(context.translate, job, field),))
@@ -209,10 +210,10 @@ async def _move_job(
 ) -> ActionResult:
     """Move a job that comes once to the minute of the epoch that its button names."""
     if job.rule or job.next_due is None:
-        return ActionResult(toast=context.translate(GONE))
+        raise ChangeRefused(GONE)
     next_due = minutes * 60.0
     if next_due <= context.now:
-        return ActionResult(toast=context.translate(TIME_PASSED))
+        raise ChangeRefused(TIME_PASSED)
     await jobs.set_next_due(context.tx, job.id, next_due)
     time = formatting.format_near_time(context.translate, next_due, await _find_zone(context), context.now)
     toast = context.translate("Next: {time}", time=time)
@@ -223,7 +224,7 @@ async def _move_job(
 
 async def _run_job_now(context: ActionContext, job: Job, _: int) -> ActionResult:
     if not await jobs.run_now(context.tx, job.id, jobs.build_inbox_row(job), now=context.now):
-        return ActionResult(toast=context.translate("I'm already on it."))
+        raise ChangeRefused("I'm already on it.")
     return ActionResult(toast=context.translate("I'll do it now."))
 
 

@@ -6,6 +6,7 @@ from bot.chat.actions import ActionContext, ActionResult
 from bot.db.queues import jobs, outbox, snoozes
 from bot.db.queues.snoozes import ShownReminder
 from bot.domain import Part
+from bot.errors import ChangeRefused
 from bot.jobs.snooze import compute_snooze_due, format_snooze
 
 _ARGS = re.compile(r"(?P<delay>\w+):(?P<item>[0-9]{1,18})")
@@ -13,11 +14,10 @@ _ARGS = re.compile(r"(?P<delay>\w+):(?P<item>[0-9]{1,18})")
 
 async def handle_snooze_button(context: ActionContext) -> ActionResult:
     """[10 min], [1 h] or [Tomorrow]; `context.args` is the delay and the reminder's inbox item."""
-    translate = context.translate
     args = _ARGS.fullmatch(context.args)
     reminder = await snoozes.find_shown(context.tx, int(args["item"])) if args else None
     if args is None or reminder is None or not context.speaks_for(reminder.person):
-        return ActionResult(toast=translate("This reminder no longer exists."))
+        raise ChangeRefused("This reminder no longer exists.")
     user_jobs = context.deps.user_jobs
     zone = await user_jobs.find_zone(context.tx, context.person) or reminder.zone or "UTC"
     snooze = await snoozes.find_snooze(context.tx, reminder)
@@ -27,10 +27,10 @@ async def handle_snooze_button(context: ActionContext) -> ActionResult:
     if snooze is not None and snooze.next_due is not None:
         return await _show_next_due(context, reminder, snooze.next_due, zone)
     if snooze is not None:
-        return ActionResult(toast=translate("I've already sent this reminder again."))
+        raise ChangeRefused("I've already sent this reminder again.")
     next_due = compute_snooze_due(args["delay"], reminder.due_at, zone, context.now)
     if next_due is None:
-        return ActionResult(toast=translate("This reminder no longer exists."))
+        raise ChangeRefused("This reminder no longer exists.")
     await user_jobs.check_limits(context.tx, reminder.person)
     await snoozes.add_snooze(context.tx, reminder, next_due, zone, now=context.now)
     return await _show_next_due(context, reminder, next_due, zone)
