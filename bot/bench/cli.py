@@ -100,13 +100,13 @@ def thinking(
 ) -> None:
     """Measure the choice to think. In which turns it is made, how fast, what it costs or saves."""
     from bot.bench.policies.output import format_json, format_lines
-    from bot.bench.policies.thinking import ThinkingOptions, list_read_cases, run_thinking
+    from bot.bench.policies.thinking import list_read_cases, run_thinking
 
     if endpoint is not None:
         _measure_reads("thinking", list_read_cases(data), endpoint, key, out)
         return
-    options = ThinkingOptions(tuple(data), costs)
-    report = asyncio.run(run_thinking(options, functools.partial(typer.echo, err=True)))
+    print_line = functools.partial(typer.echo, err=True)
+    report = asyncio.run(run_thinking(data, print_line, include_costs=costs))
     write_output(format_json(report) if json else format_lines(report))
 
 

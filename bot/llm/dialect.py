@@ -34,12 +34,12 @@ class Dialect:
     """
 
     server: str
-    thinking: bool
-    continuation: bool
-    running_usage: bool
-    priority: bool
-    repetition: bool
-    sessions: bool
+    thinking: bool = False
+    continuation: bool = False
+    running_usage: bool = False
+    priority: bool = False
+    repetition: bool = False
+    sessions: bool = False
     has_thinking_field: bool = False
     reasoning_field: str = "reasoning"
     canvas_limits: Mapping[str, int] = field(default_factory=dict)
@@ -91,18 +91,10 @@ VLLM: Final = Dialect(
     repetition=True,
     sessions=True,
 )
-PLAIN: Final = Dialect(
-    "a hosted model",
-    thinking=False,
-    continuation=False,
-    running_usage=False,
-    priority=False,
-    repetition=False,
-    sessions=False,
-)
-LLAMA_CPP: Final = replace(PLAIN, server="llama.cpp", thinking=True, reasoning_field="reasoning_content")
+PLAIN: Final = Dialect("a hosted model")
+LLAMA_CPP: Final = Dialect("llama.cpp", thinking=True, reasoning_field="reasoning_content")
 SGLANG: Final = replace(LLAMA_CPP, server="SGLang")  # its priorities mean the opposite of vLLM's
-MLX_VLM: Final = replace(PLAIN, server="mlx-vlm", thinking=True, has_thinking_field=True)
+MLX_VLM: Final = Dialect("mlx-vlm", thinking=True, has_thinking_field=True)
 MISTRAL_RS: Final = replace(MLX_VLM, server="mistral.rs")
 _BY_OWNER: Final[Mapping[str, Dialect]] = {
     "vllm": VLLM,

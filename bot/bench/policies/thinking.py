@@ -45,14 +45,6 @@ CaseClass = Literal["heavy", "one call", "chat"]
 
 
 @dataclass(frozen=True, slots=True)
-class ThinkingOptions:
-    """Folders of cases, and whether scripted turns are run on the simulated endpoint as well."""
-
-    folders: tuple[Path, ...]
-    include_costs: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class JudgedCase:
     """A case and what is decided about it."""
 
@@ -102,13 +94,16 @@ class ThinkingReport:
     conditions: tuple[tuple[str, str], ...]
 
 
-async def run_thinking(options: ThinkingOptions, print_line: PrintLine = lambda line: None) -> ThinkingReport:
-    """Score the cases in the folders. Raises QuestionRefused if there are none."""
-    cases = [case for folder in options.folders for case in _read_folder(folder)]
+async def run_thinking(
+    folders: Sequence[Path], print_line: PrintLine = lambda line: None, *, include_costs: bool = True
+) -> ThinkingReport:
+    """Score the cases in the folders, and run scripted turns on the simulated endpoint with `include_costs`.
+
+    Raises QuestionRefused if there are no cases.
+    """
+    cases = [case for folder in folders for case in _read_folder(folder)]
     if not cases:
-        raise QuestionRefused(
-            f"No file of cases with a tools.json lies in {', '.join(map(str, options.folders))}."
-        )
+        raise QuestionRefused(f"No file of cases with a tools.json lies in {', '.join(map(str, folders))}.")
     print_line("measuring: decisions")
     judged = []
     microseconds = []
@@ -118,7 +113,7 @@ async def run_thinking(options: ThinkingOptions, print_line: PrintLine = lambda 
         microseconds.append(1e6 * (thread_time() - started_at))
         judged.append(JudgedCase(case, decision))
     print_line("measuring: costs")
-    costs = await thinking_costs.measure() if options.include_costs else []
+    costs = await thinking_costs.measure() if include_costs else []
     pace = DecisionTimes(median(microseconds) or 0.0, percentile(microseconds, 0.99) or 0.0)
     return ThinkingReport(tuple(score_groups(judged)), pace, tuple(costs), _describe_conditions(cases))
 

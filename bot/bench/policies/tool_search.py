@@ -38,6 +38,7 @@ from tools.registry import discover, render_definitions
 ALL_SOURCES = "together"
 MIN_REACHED_SHARE = 0.95
 DRAWS = 5  # of other tools for the same ten
+PROMPT_BUDGET = 2000  # tokens of a prompt that tools may take
 
 PrintLine = Callable[[str], None]
 
@@ -46,14 +47,10 @@ _CAMEL_CASE_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 @dataclass(frozen=True, slots=True)
 class ToolSearchOptions:
-    """`folders` of cases; `registered_tools` are registered for each case.
-
-    `prompt_budget` is how many tokens of a prompt tools may take.
-    """
+    """`folders` of cases; `registered_tools` are registered for each case."""
 
     folders: tuple[Path, ...]
     registered_tools: int = 200
-    prompt_budget: int = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +129,7 @@ def run_tool_search(
     for path in paths:
         print_line(f"judging: {path}")
         cases = list(_list_cases(path, tool_pool))
-        results = [_judge_case(case, tool_set, options.prompt_budget) for case, tool_set in cases]
+        results = [_judge_case(case, tool_set) for case, tool_set in cases]
         scores += _score_sources(f"{path.parent.name}/{path.name}", results)
         all_results += results
         guessed_count += sum(not case.needed_tools for case, _ in cases)
@@ -148,16 +145,14 @@ def list_read_cases(options: ToolSearchOptions) -> Iterator[ReadCase]:
     paths = _list_files(options)
     tool_pool = _ToolPool(options, _read_descriptions(paths))
     return (
-        _build_read_case(case, tool_set, options.prompt_budget, rivals)
+        _build_read_case(case, tool_set, rivals)
         for path in paths
         for case, tool_set in _list_cases(path, tool_pool)
         if (rivals := tool_set.find_rivals([case.text]))
     )
 
 
-def _build_read_case(
-    case: PolicyCase, tool_set: SearchableTools, prompt_budget: int, rivals: Sequence[Tool]
-) -> ReadCase:
+def _build_read_case(case: PolicyCase, tool_set: SearchableTools, rivals: Sequence[Tool]) -> ReadCase:
     needed = _list_needed(case)
 
     def judge(reading: TypedReading) -> ReadOutcome:
@@ -165,7 +160,7 @@ def _build_read_case(
         is_right = best in needed
         return ReadOutcome(is_right, [(reading.chances[TOOL_QUESTION][best], is_right)])
 
-    names = pick_tools(tool_set, [case.text], (), prompt_budget)
+    names = pick_tools(tool_set, [case.text], (), PROMPT_BUDGET)
     offered = [tool_set.tools[name] for name in names if name in tool_set.tools]
     state = describe_work([case.text], render_definitions(offered))
     question = ask_for_tool({tool.name: tool.description for tool in rivals})
@@ -226,14 +221,14 @@ class _ToolPool:
         return self._tool_sets[tool_names, draw]
 
 
-def _judge_case(case: PolicyCase, tool_set: SearchableTools, prompt_budget: int) -> _CaseResult:
+def _judge_case(case: PolicyCase, tool_set: SearchableTools) -> _CaseResult:
     needed = _list_needed(case)
     words = case.search_words or case.text
     started_at = thread_time()
     found_names = [tool.name for tool in tool_set.search(words)]
     search_seconds = thread_time() - started_at
     result_tokens = len(tool_set.find(words)) // history.BYTES_PER_TOKEN
-    names = pick_tools(tool_set, [case.text], (), prompt_budget)
+    names = pick_tools(tool_set, [case.text], (), PROMPT_BUDGET)
     tokens = sum(tool_set.prompt_chars[name] for name in names) // history.BYTES_PER_TOKEN
     rank = next((number for number, name in enumerate(found_names) if name in needed), None)
     is_offered = not needed.isdisjoint(names)
@@ -317,8 +312,7 @@ def _describe_conditions(
         ("beside them", "the gateway's own tools, which stand in every prompt; a case may need one of those"),
         (
             "in the prompt",
-            f"at most {options.prompt_budget} tokens; "
-            "a conversation that begins with the message of the case",
+            f"at most {PROMPT_BUDGET} tokens; a conversation that begins with the message of the case",
         ),
         (
             "found",

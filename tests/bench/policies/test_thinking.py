@@ -16,7 +16,6 @@ from bot.bench.policies.cases import PolicyCase
 from bot.bench.policies.thinking import (
     DecisionTimes,
     JudgedCase,
-    ThinkingOptions,
     ThinkingReport,
     ThinkingScore,
     ThinkingShare,
@@ -54,14 +53,12 @@ def test_auc_of_nothing_is_unknown() -> None:
 
 async def test_a_folder_without_cases_is_named(tmp_path: Path) -> None:
     with pytest.raises(QuestionRefused, match="No file of cases"):
-        await thinking.run_thinking(ThinkingOptions((tmp_path,)))
+        await thinking.run_thinking([tmp_path])
 
 
 async def test_a_run_scores_and_measures(folder: Path) -> None:
     progress: list[str] = []
-    report = await thinking.run_thinking(
-        ThinkingOptions((folder, FIXTURES), include_costs=False), progress.append
-    )
+    report = await thinking.run_thinking([folder, FIXTURES], progress.append, include_costs=False)
     groups = {score.group: score for score in report.scores}
     assert {"simple", "irrelevance", "chatable", "de", "language tr", "together"} <= set(groups)
     assert groups["chatable"].chat.cases == 10
@@ -161,4 +158,4 @@ async def test_scripted_turns_can_be_run_as_well(folder: Path, monkeypatch: pyte
         return list(REPORT.costs)
 
     monkeypatch.setattr(thinking_costs, "measure", short)
-    assert (await thinking.run_thinking(ThinkingOptions((folder,)))).costs == REPORT.costs
+    assert (await thinking.run_thinking([folder])).costs == REPORT.costs
