@@ -92,21 +92,19 @@ def gateway(
 @bench.command(epilog="Examples: canvasgram bench thinking --data cases · --data a --data b --json")
 def thinking(
     data: Annotated[list[Path], typer.Option(help="A folder with *.jsonl cases and tools.json; repeatable.")],
-    costs: Annotated[bool, typer.Option(help="Also run turns against the simulated endpoint.")] = True,
     json: JsonOption = False,
     endpoint: ReadEndpointOption = None,
     key: KeyOption = None,
     out: GainFolderOption = None,
 ) -> None:
-    """Measure the choice to think. In which turns it is made, how fast, what it costs or saves."""
+    """Measure the choice to think: in which turns it is made, and how fast."""
     from bot.bench.policies.output import format_json, format_lines
     from bot.bench.policies.thinking import list_read_cases, run_thinking
 
     if endpoint is not None:
         _measure_reads("thinking", list_read_cases(data), endpoint, key, out)
         return
-    print_line = functools.partial(typer.echo, err=True)
-    report = asyncio.run(run_thinking(data, print_line, include_costs=costs))
+    report = run_thinking(data, functools.partial(typer.echo, err=True))
     write_output(format_json(report) if json else format_lines(report))
 
 

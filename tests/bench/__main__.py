@@ -23,7 +23,7 @@ from tests.bench.load.router import RoutingOptions, run_routing
 from tests.bench.load.run import LoadOptions, run_load
 from tests.bench.load.soak import run_soak
 from tests.bench.output import format_json, format_lines
-from tests.bench.policies import address_reads
+from tests.bench.policies import address_reads, thinking_costs
 
 bench = typer.Typer(
     help="Measure the gateway on this machine, beside two baseline bots.",
@@ -123,6 +123,12 @@ def addressing(
     report = asyncio.run(address_reads.run_addressing(EndpointAddress(endpoint, key), data))
     lines = address_reads.format_lines(report)
     write_output(address_reads.format_json(report) if json else lines)
+
+
+@bench.command(epilog="Example: python -m tests.bench thinking")
+def thinking() -> None:
+    """Price policies of thinking in a scripted day, on the simulated endpoint."""
+    write_output(thinking_costs.format_lines(asyncio.run(thinking_costs.measure())))
 
 
 def _build_load_work(

@@ -6,23 +6,9 @@ from dataclasses import asdict
 from typing import Any
 
 from bot.bench.policies.thinking import ThinkingReport, ThinkingScore, ThinkingShare
-from bot.bench.policies.thinking_costs import PolicyCost
 from bot.tables import Line, TextTable
 
 _SCORE_TITLES = ("turns that think", "heavy", "n", "one call", "n", "chat", "n", "AUC", "unsure")
-_COST_TITLES = (
-    "policy",
-    "thought",
-    "canvases",
-    "prefill computed",
-    "prompt",
-    "calls",
-    "turns thinking",
-    "heavy ones",
-    "switches",
-    "seconds",
-    "pays from",
-)
 
 
 def format_lines(report: ThinkingReport) -> Iterator[Line]:
@@ -31,10 +17,6 @@ def format_lines(report: ThinkingReport) -> Iterator[Line]:
     pace = report.pace
     yield f"one decision: {pace.median:.0f} µs of processor time, 99 of 100 within {pace.longest:.0f} µs"
     yield ""
-    if report.costs:
-        rows = [_format_cost(cost) for cost in report.costs]
-        yield TextTable("", _COST_TITLES, rows)
-        yield ""
     for name, text in report.conditions:
         yield f"{name}: {text}"
 
@@ -63,18 +45,6 @@ def _format_share(share: ThinkingShare) -> tuple[str, str]:
 def format_json(report: Any) -> str:
     """The report of this bench or of another one of policies, for machines."""
     return json.dumps({**asdict(report), "conditions": dict(report.conditions)}, indent=1, ensure_ascii=False)
-
-
-def _format_cost(cost: PolicyCost) -> tuple[str, ...]:
-    counts = (cost.thought_tokens, cost.canvases, cost.computed, cost.prompt, cost.calls, cost.turns)
-    return (
-        cost.policy,
-        *(f"{count:,}" for count in counts),
-        f"{cost.useful} of {cost.heavy}",
-        str(cost.switches),
-        f"{cost.seconds:.1f}",
-        _format_percent(cost.pays_from),
-    )
 
 
 def _format_number(value: float | None) -> str:

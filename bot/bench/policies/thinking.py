@@ -1,4 +1,4 @@
-"""`bench thinking`: in which turns the thinking policy thinks, how fast it decides, and what that costs.
+"""`bench thinking`: in which turns the thinking policy thinks, and how fast it decides.
 
 Builds the report; prints nothing.
 """
@@ -14,7 +14,6 @@ from bot.agent.heavy_turns.model import load_model
 from bot.agent.thinking_policy import ThinkingDecision, ThinkingEvidence, decide_thinking, settle_doubt
 from bot.bench.harness import machine
 from bot.bench.harness.statistics import median, percentile
-from bot.bench.policies import thinking_costs
 from bot.bench.policies.cases import (
     TOOLS_FILE,
     PolicyCase,
@@ -23,20 +22,11 @@ from bot.bench.policies.cases import (
     read_cases,
     read_tools,
 )
-from bot.bench.policies.thinking_costs import PolicyCost
 from bot.bench.policies.typed_reads import ReadCase, ReadOutcome
 from bot.errors import QuestionRefused
 from bot.llm.heavy_work import HEAVY_WORK, describe_work
 from bot.llm.typed_reads import TypedReading
-from bot.sim.vllm.server import COUNTING_RULE
 
-COSTS_NOTE = (
-    f"{len(thinking_costs.SCRIPTED_TURNS)} scripted turns, one chat, ten tools; "
-    f"seconds at {thinking_costs.TIMING.canvas_time(0):.1f} s a canvas and "
-    f"{thinking_costs.TIMING.prefill_tokens_per_s:.0f} prompt tokens a second, as about a DGX Spark; "
-    "the simulated model works as well without thinking, so answers are not judged: a policy pays if it "
-    "saves at least the last column's share of the heavy turns from being asked again"
-)
 ALL_CASES = "together"
 DECIDED_CASES = "without doubt"
 
@@ -90,17 +80,11 @@ class ThinkingReport:
 
     scores: tuple[ThinkingScore, ...]
     pace: DecisionTimes
-    costs: tuple[PolicyCost, ...]
     conditions: tuple[tuple[str, str], ...]
 
 
-async def run_thinking(
-    folders: Sequence[Path], print_line: PrintLine = lambda line: None, *, include_costs: bool = True
-) -> ThinkingReport:
-    """Score the cases in the folders, and run scripted turns on the simulated endpoint with `include_costs`.
-
-    Raises QuestionRefused if there are no cases.
-    """
+def run_thinking(folders: Sequence[Path], print_line: PrintLine = lambda line: None) -> ThinkingReport:
+    """Score the cases in the folders. Raises QuestionRefused if there are none."""
     cases = [case for folder in folders for case in _read_folder(folder)]
     if not cases:
         raise QuestionRefused(f"No file of cases with a tools.json lies in {', '.join(map(str, folders))}.")
@@ -112,10 +96,8 @@ async def run_thinking(
         decision = decide_case(case)
         microseconds.append(1e6 * (thread_time() - started_at))
         judged.append(JudgedCase(case, decision))
-    print_line("measuring: costs")
-    costs = await thinking_costs.measure() if include_costs else []
     pace = DecisionTimes(median(microseconds) or 0.0, percentile(microseconds, 0.99) or 0.0)
-    return ThinkingReport(tuple(score_groups(judged)), pace, tuple(costs), _describe_conditions(cases))
+    return ThinkingReport(tuple(score_groups(judged)), pace, _describe_conditions(cases))
 
 
 def _read_folder(folder: Path) -> Iterator[PolicyCase]:
@@ -218,7 +200,5 @@ def _describe_conditions(cases: Sequence[PolicyCase]) -> tuple[tuple[str, str], 
         ("threshold", f"a turn thinks from a probability of {load_model().threshold:g} of heavy work"),
         ("AUC", "of heavy cases against all others of their group"),
         ("unsure", "cases where the endpoint would be asked if it has the route for it"),
-        ("costs", COSTS_NOTE),
-        ("tokens", COUNTING_RULE),
         ("load", machine.describe_load()),
     )

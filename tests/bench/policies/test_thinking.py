@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from bot.agent.thinking_policy import ThinkingDecision
 from bot.agent.tool_matching.index import build_index
-from bot.bench.policies import output, thinking, thinking_costs
+from bot.bench.policies import output, thinking
 from bot.bench.policies.cases import PolicyCase
 from bot.bench.policies.thinking import (
     DecisionTimes,
@@ -21,9 +21,10 @@ from bot.bench.policies.thinking import (
     ThinkingShare,
     compute_auc,
 )
-from bot.bench.policies.thinking_costs import PolicyCost, ScriptedTurn
 from bot.cli.main import cli
 from bot.errors import QuestionRefused
+from tests.bench.policies import thinking_costs
+from tests.bench.policies.thinking_costs import PolicyCost, ScriptedTurn
 from tests.support.terminal_text import lay_out
 from tests.support.thinking_cases import simulate_reads, write_cases
 
@@ -51,14 +52,14 @@ def test_auc_of_nothing_is_unknown() -> None:
     assert compute_auc([1.0], []) is None
 
 
-async def test_a_folder_without_cases_is_named(tmp_path: Path) -> None:
+def test_a_folder_without_cases_is_named(tmp_path: Path) -> None:
     with pytest.raises(QuestionRefused, match="No file of cases"):
-        await thinking.run_thinking([tmp_path])
+        thinking.run_thinking([tmp_path])
 
 
-async def test_a_run_scores_and_measures(folder: Path) -> None:
+def test_a_run_scores_and_measures(folder: Path) -> None:
     progress: list[str] = []
-    report = await thinking.run_thinking([folder, FIXTURES], progress.append, include_costs=False)
+    report = thinking.run_thinking([folder, FIXTURES], progress.append)
     groups = {score.group: score for score in report.scores}
     assert {"simple", "irrelevance", "chatable", "de", "language tr", "together"} <= set(groups)
     assert groups["chatable"].chat.cases == 10
@@ -66,7 +67,6 @@ async def test_a_run_scores_and_measures(folder: Path) -> None:
     assert groups["simple"].one_call.cases == 10
     assert 0 < report.pace.median <= report.pace.longest
     assert progress[0].startswith("measuring")
-    assert report.costs == ()
 
 
 def test_a_judgement_of_the_endpoint_is_simulated_for_cases_in_doubt_alone() -> None:
@@ -119,7 +119,6 @@ REPORT = ThinkingReport(
         ThinkingScore("language de", NOTHING, ThinkingShare(30, 0.1), NOTHING, None, 0.0),
     ),
     DecisionTimes(198.2, 753.9),
-    (PolicyCost("ours", 57, 14230, 107990, 34, 3, 3, 3, 6, 600, 93.64, 0.175),),
     (("load", "1.0"),),
 )
 
@@ -130,20 +129,21 @@ def test_the_tables_show_the_figures() -> None:
     assert "written 85.0 % 40 - 0 5.0 % 60 0.970 25.0 %" in rows
     assert "language de - 0 10.0 % 30 - 0 - 0.0 %" in rows
     assert "one decision: 198 µs of processor time, 99 of 100 within 754 µs" in text
-    assert "ours        600        57            14,230  107,990" in text
-    assert "3 of 3         6     93.6     17.5 %" in text
     assert text.endswith("load: 1.0")
+    cost = PolicyCost("ours", 57, 14230, 107990, 34, 3, 3, 3, 6, 600, 93.64, 0.175)
+    prices = lay_out(thinking_costs.format_lines([cost]))
+    assert "ours        600        57            14,230  107,990" in prices
+    assert "3 of 3         6     93.6     17.5 %" in prices
 
 
 def test_json_has_the_same_figures() -> None:
     fields = json.loads(output.format_json(REPORT))
     assert fields["scores"][0]["heavy"] == {"cases": 40, "thinks": 0.85}
-    assert fields["costs"][0]["computed"] == 14230
     assert fields["conditions"] == {"load": "1.0"}
 
 
 def test_the_command_prints_json_and_names_what_is_missing(folder: Path, tmp_path: Path) -> None:
-    done = CliRunner().invoke(cli, ["bench", "thinking", "--data", str(folder), "--no-costs", "--json"])
+    done = CliRunner().invoke(cli, ["bench", "thinking", "--data", str(folder), "--json"])
     assert done.exit_code == 0
     scores = {score["group"]: score for score in json.loads(done.stdout)["scores"]}
     assert set(scores) == {"simple", "irrelevance", "chatable", "without doubt", "together"}
@@ -151,11 +151,3 @@ def test_the_command_prints_json_and_names_what_is_missing(folder: Path, tmp_pat
     assert scores["together"]["heavy"] == {"cases": 0, "thinks": None}
     gone = CliRunner().invoke(cli, ["bench", "thinking", "--data", str(tmp_path / "gone")])
     assert isinstance(gone.exception, QuestionRefused)
-
-
-async def test_scripted_turns_can_be_run_as_well(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def short() -> list[PolicyCost]:
-        return list(REPORT.costs)
-
-    monkeypatch.setattr(thinking_costs, "measure", short)
-    assert (await thinking.run_thinking([folder])).costs == REPORT.costs

@@ -7,7 +7,7 @@ when thinking is on. Seconds are the simulator's, at the speed of a DGX Spark.
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -26,9 +26,29 @@ from bot.llm.seats import SeatLimiter
 from bot.settings import SYSTEM_PROMPT
 from bot.sim.vllm.profile import Timing
 from bot.sim.vllm.request import RequestRecord
-from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, format_thought, format_tool_call
+from bot.sim.vllm.server import (
+    COUNTING_RULE,
+    ChatRequest,
+    SimulatedEndpoint,
+    format_thought,
+    format_tool_call,
+)
+from bot.tables import Line, TextTable
 from bot.tool_registry.toolbox import Toolbox
 
+_COST_TITLES = (
+    "policy",
+    "thought",
+    "canvases",
+    "prefill computed",
+    "prompt",
+    "calls",
+    "turns thinking",
+    "heavy ones",
+    "switches",
+    "seconds",
+    "pays from",
+)
 THOUGHT_LENGTHS = (150, 300, 600)  # tokens of one thought
 LOOP_LIMITS = TurnLimits(max_steps=8, max_tokens=4096)
 RESULT_TOKENS = 60  # of a tool's result
@@ -97,6 +117,13 @@ def _read_turns() -> Iterator[ScriptedTurn]:
 
 
 SCRIPTED_TURNS = tuple(_read_turns())
+_COSTS_NOTE = (
+    f"{len(SCRIPTED_TURNS)} scripted turns, one chat, ten tools; "
+    f"seconds at {TIMING.canvas_time(0):.1f} s a canvas and "
+    f"{TIMING.prefill_tokens_per_s:.0f} prompt tokens a second, as about a DGX Spark; "
+    "the simulated model works as well without thinking, so answers are not judged: a policy pays if it "
+    "saves at least the last column's share of the heavy turns from being asked again"
+)
 
 
 def _think_if(should_think: bool) -> int | None:
@@ -237,3 +264,23 @@ class _ScriptedBrain:
             name, arguments = turn.calls[request.step]
             return thought + format_tool_call(name, json.loads(json.dumps(arguments)))
         return thought + write_prose(turn.answer_tokens, 3).strip()
+
+
+def format_lines(costs: Iterable[PolicyCost]) -> Iterator[Line]:
+    """A row for each policy and length of thoughts, and below them the conditions."""
+    yield TextTable("", _COST_TITLES, [_format_cost(cost) for cost in costs])
+    yield ""
+    yield _COSTS_NOTE
+    yield f"tokens: {COUNTING_RULE}"
+
+
+def _format_cost(cost: PolicyCost) -> tuple[str, ...]:
+    counts = (cost.thought_tokens, cost.canvases, cost.computed, cost.prompt, cost.calls, cost.turns)
+    return (
+        cost.policy,
+        *(f"{count:,}" for count in counts),
+        f"{cost.useful} of {cost.heavy}",
+        str(cost.switches),
+        f"{cost.seconds:.1f}",
+        "-" if cost.pays_from is None else f"{100 * cost.pays_from:.1f} %",
+    )
