@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 
-class CanvasColumn(str):
+class CanvasColumnName(str):
     """The name of a column that is left out where the model server writes no canvases."""
 
 
@@ -22,7 +22,7 @@ class TextTable:
 
     def leave_out_canvases(self) -> "TextTable":
         """The table without its columns about canvases."""
-        kept = [n for n, name in enumerate(self.columns) if not isinstance(name, CanvasColumn)]
+        kept = [n for n, name in enumerate(self.columns) if not isinstance(name, CanvasColumnName)]
         rows = tuple(tuple(row[n] for n in kept) for row in self.rows)
         return replace(self, columns=tuple(self.columns[n] for n in kept), rows=rows)
 

@@ -8,12 +8,12 @@ from dataclasses import asdict
 
 from bot.canvases import costs_canvases
 from bot.db.usage.rankings import RankedCall, RankedTurn
-from bot.tables import CanvasColumn, TextTable
+from bot.tables import CanvasColumnName, TextTable
 from bot.usage.figures import EMPTY_CELL, format_count, format_seconds
 from bot.usage.json_records import JsonRecord
 from bot.usage.report import format_local, format_person, format_utc
 
-_CANVASES = CanvasColumn("canvases est.")
+_CANVASES = CanvasColumnName("canvases est.")
 _TURN_COLUMNS = (
     *("chat", "user", "thinking", "calls", "tools"),
     *("input", "cached", "output", _CANVASES, "waited s", "seconds", "ending"),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from bot.db.usage.usage_sums import CallSums, Scope, TurnSums
 from bot.db.usage.verdict_sums import VerdictSums
-from bot.tables import CanvasColumn, TextTable
+from bot.tables import CanvasColumnName, TextTable
 from bot.usage.figures import (
     EMPTY_CELL,
     UNKNOWN,
@@ -33,10 +33,10 @@ from bot.usage.report import (
 INTERVAL_NAMES = {"whole": "whole"} | {column_name(kind): name_interval(kind) for kind in INTERVAL_ORDER}
 _TOKEN_COLUMNS = (
     *("turns", "calls", "input", "cached", "output", "reasoning"),
-    *map(CanvasColumn, ("canvases est.", "s a canvas", "over calls")),
+    *map(CanvasColumnName, ("canvases est.", "s a canvas", "over calls")),
 )
 _OUTCOME_COLUMNS = (
-    *("thinking turns", CanvasColumn("their canvases"), "their seconds"),
+    *("thinking turns", CanvasColumnName("their canvases"), "their seconds"),
     *("empty", "cut", "stopped", "failed", "asked again"),
 )
 _TOOL_COLUMNS = ("calls", "failed", "how", "seconds")

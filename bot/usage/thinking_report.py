@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bot.db.usage.thinking_sums import ThinkingSums
-from bot.tables import CanvasColumn, TextTable
+from bot.tables import CanvasColumnName, TextTable
 from bot.usage.figures import (
     EMPTY_CELL,
     format_at_least,
@@ -19,7 +19,7 @@ from bot.usage.report import UsageReport, group_label
 
 _COST_COLUMNS = (
     *("turns", "share"),
-    *map(CanvasColumn, ("canvases est.", "share of canvases", "canvases a turn")),
+    *map(CanvasColumnName, ("canvases est.", "share of canvases", "canvases a turn")),
     *("thought tokens", "seconds", "a turn", "reads", "their seconds"),
 )
 _ENDING_COLUMNS = ("turns", "answered", "cut short", "stopped", "failed", "not begun", "open", "retried")

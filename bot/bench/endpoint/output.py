@@ -12,7 +12,7 @@ from typing import Any
 from bot.bench.endpoint.protocols import FIRST_REQUEST
 from bot.bench.endpoint.published import PUBLISHED_FIGURES, READING_NOTES, PublishedFigure
 from bot.bench.endpoint.result import BenchResult, GatewayDifference, MeasuredRow, ToolCallScore
-from bot.tables import CanvasColumn, Line, TextTable
+from bot.tables import CanvasColumnName, Line, TextTable
 from bot.usage.plain_text import escape_for_terminal
 
 UNKNOWN_MARK = "-"
@@ -97,11 +97,11 @@ def build_tables(result: BenchResult, *, compare: bool = True) -> Iterator[TextT
 
 
 _CONDITION_TITLES = (
-    *("what", "way", "answers", "tokens", CanvasColumn("canvases")),
+    *("what", "way", "answers", "tokens", CanvasColumnName("canvases")),
     *("at once", "thinking", "warm", "steps"),
 )
 _TIME_TITLES = (
-    *("what", "way", "tokens", "median s", "first s", CanvasColumn("s/canvas")),
+    *("what", "way", "tokens", "median s", "first s", CanvasColumnName("s/canvas")),
     *("next s", "tok/s", "in all"),
 )
 _TOOL_TITLES = (
