@@ -199,7 +199,9 @@ async def test_a_chat_is_asked_before_sound_or_what_is_to_be_spoken_leaves_the_n
         tap("No")
         kept = (await gateway.wait_for_texts(3))[-1]
         assert kept == f"I couldn't use your voice message: {SOUND_KEPT_HERE}."
-        assert gateway.texts()[1].startswith("I don't send voice messages or answers to speak to 0.0.0.0.")
+        assert gateway.texts()[1].startswith(
+            "I don't send voice messages, or the answers I speak, to 0.0.0.0."
+        )
         gateway.ann.send("/voice on")
         await gateway.wait_for_texts(4)
         gateway.ann.send("Hello")

@@ -132,7 +132,7 @@ def _format_speech_consent(translate: Translator, outside_speech: OutsideSpeech,
     hosts = format_series(translate, outside_speech.hosts.split(","))
     if is_allowed:
         return translate("Voice messages and the answers I speak may be sent to {hosts}.", hosts=hosts)
-    return translate("I don't send voice messages or answers to speak to {hosts}.", hosts=hosts)
+    return translate("I don't send voice messages, or the answers I speak, to {hosts}.", hosts=hosts)
 
 
 async def _show_fallback_consent(context: ActionContext) -> ActionResult:
