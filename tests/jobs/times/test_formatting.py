@@ -29,7 +29,7 @@ LAST = "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=8;BYMINUTE=0"
         ("pt", MONTH, "todo mês na 1ª quarta-feira às 08:00"),
         ("pt", "FREQ=MONTHLY;BYDAY=3SA;BYHOUR=8;BYMINUTE=0", "todo mês no 3º sábado às 08:00"),
         ("pt", f"{LAST};INTERVAL=2", "a cada 2 meses, na última sexta-feira, às 08:00"),
-        ("pt", f"{WEEK};INTERVAL=2", "a cada 2 semanas, segunda-feira e quarta-feira, às 08:00"),
+        ("pt", f"{WEEK};INTERVAL=2", "a cada 2 semanas, às 08:00 de segunda-feira e quarta-feira"),
         ("ru", "FREQ=HOURLY", "каждый час"),
         ("ru", DAY, "каждый день в 08:00"),
         ("ru", WEEK, "по понедельникам и средам в 08:00"),
