@@ -44,7 +44,8 @@ from bot.db.people.group_texts import StoredText
 from bot.db.people.groups import Group
 from bot.domain import AnswerLinks, Message, ToolCall
 from bot.errors import ChangeRefused
-from bot.jobs.times.parser import parse_line, parse_when
+from bot.jobs.times.parser import parse_line
+from bot.jobs.times.reader import parse_when
 from bot.jobs.times.zones import UnclearTime
 from bot.llm.address_question import describe_message
 from bot.llm.search_questions import describe_passages

@@ -37,7 +37,7 @@ from bot.translations.formats import load_data
 from tools.threads import run_in_thread
 
 if TYPE_CHECKING:
-    from bot.jobs.times.parser import ParsedSchedule
+    from bot.jobs.times.reader import ParsedSchedule
 
 _LEAVE_DATA = re.compile(rf"job:{LEAVE_VERB}_(time|text):([0-9]{{1,18}})")
 

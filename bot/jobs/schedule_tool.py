@@ -11,7 +11,7 @@ from bot.translations.translator import ENGLISH, Translator, translatable
 from tools.base import CallPreview, ToolError
 
 if TYPE_CHECKING:
-    from bot.jobs.times.parser import ParsedSchedule
+    from bot.jobs.times.reader import ParsedSchedule
 
 ZONE_UNKNOWN_TEXT = (
     "The person's time zone is unknown. Ask in which city they are, then call this again with it at the end "

@@ -27,7 +27,7 @@ from bot.translations.translator import ENGLISH, Translator, translatable
 from tools.threads import run_in_thread
 
 if TYPE_CHECKING:
-    from bot.jobs.times.parser import ParsedSchedule
+    from bot.jobs.times.reader import ParsedSchedule
 
     WhenParser = Callable[[str, str, float, int], tuple[ParsedSchedule, str]]
 
@@ -253,10 +253,10 @@ def _parse_line(
 def _parse_when(
     text: str, zone: str, now: float, min_interval_seconds: int, *, language: str
 ) -> "tuple[ParsedSchedule, str]":
-    from bot.jobs.times import parser
+    from bot.jobs.times import reader
 
     load_data()
-    return parser.parse_when(text, zone, now, min_interval_seconds, language), ""
+    return reader.parse_when(text, zone, now, min_interval_seconds, language), ""
 
 
 def compute_same_reading(job: Job, zone: str) -> float | None:

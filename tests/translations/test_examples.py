@@ -7,7 +7,8 @@ from datetime import datetime
 import pytest
 
 from bot.jobs.times import rrules
-from bot.jobs.times.parser import ParsedSchedule, parse_line, parse_when
+from bot.jobs.times.parser import parse_line
+from bot.jobs.times.reader import ParsedSchedule, parse_when
 from bot.jobs.times.zones import UnclearTime
 from tests.translations import catalogues
 

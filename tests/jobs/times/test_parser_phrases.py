@@ -8,8 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bot.jobs.times import clock_times, formatting, rrules, time_words
-from bot.jobs.times.parser import NO_TEXT, parse_line, parse_when
+from bot.jobs.times.parser import NO_TEXT, parse_line
 from bot.jobs.times.phrasebook import LANGUAGES, MAX_PHRASE_CHARS
+from bot.jobs.times.reader import parse_when
 from bot.jobs.times.zones import UnclearTime
 from bot.translations.translator import ENGLISH
 from tests.jobs.times import calendar_words

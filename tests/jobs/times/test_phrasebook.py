@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.jobs.times import rrules
-from bot.jobs.times.parser import ParsedSchedule, parse_line, parse_when
+from bot.jobs.times.parser import parse_line
 from bot.jobs.times.phrasebook import LANGUAGES, load_phrasebook
+from bot.jobs.times.reader import ParsedSchedule, parse_when
 from bot.jobs.times.zones import UnclearTime
 
 ZONE = "Europe/Berlin"
