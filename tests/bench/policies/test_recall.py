@@ -12,6 +12,7 @@ from bot.bench.policies.recall import RecallScore, run_recall
 from bot.cli.main import cli
 from bot.errors import QuestionRefused
 
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 MESSAGES = [
     ("Ann", "Good morning, did you sleep well?"),
     ("Ben", "My sister keeps two parrots in Lisbon."),
@@ -63,6 +64,17 @@ def test_each_kind_of_question_has_its_share_and_one_without_evidence_is_left_ou
     assert list_shares(scores["conversations: time"]) == [1.0, 1.0]
     assert list_shares(scores["conversations: one piece"]) == [0.5, 0.5]
     assert scores["paragraphs th"].bm25.at_1 == 1.0
+
+
+def test_thai_paragraphs_are_found_as_well_as_by_pairs_of_characters(tmp_path: Path):
+    lines = (FIXTURES / "recall" / "thai.tsv").read_text(encoding="utf-8").splitlines()
+    paragraphs, questions = zip(*(line.split("\t") for line in lines), strict=True)
+    rows = [{"question": question, "paragraph": number} for number, question in enumerate(questions)]
+    data = {"language": "th", "paragraphs": paragraphs, "questions": rows}
+    write(tmp_path / "paragraphs.th.json.gz", data)
+    [score] = run_recall(tmp_path).scores
+    assert score.questions == 40
+    assert score.found.at_1 >= max(0.8, score.bm25.at_1 - 0.01)
 
 
 def test_the_figures_are_a_table_or_json(folder: Path):
