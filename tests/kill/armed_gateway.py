@@ -53,7 +53,7 @@ class CommitBomb:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _count_commits(bomb: CommitBomb) -> None:
+def count_commits(bomb: CommitBomb) -> None:
     """Have the bomb count every commit."""
     commit_in_loop = LoopConnection.commit
     commit_in_thread = aiosqlite.Connection.commit
@@ -83,7 +83,7 @@ if __name__ == "__main__":
     tools.builtin.__path__.append(str(TOOLS))
     bomb = CommitBomb()
     signal.signal(signal.SIGUSR1, bomb.arm)
-    _count_commits(bomb)
+    count_commits(bomb)
     if Path(UNLIMITED).exists():
         OPTIONS = replace(OPTIONS, rate_limits=GENEROUS_LIMITS)
     process.run = functools.partial(process.run, options=OPTIONS)
