@@ -178,7 +178,7 @@ async def _find(database: Database, words: str) -> None:
 
 
 def _time_loop() -> float:
-    """Milliseconds of a loop that shows how busy the machine is: some 100 on an idle one."""
+    """Milliseconds of a loop that shows how busy the machine is."""
     before = time.process_time()
     total = 0
     for number in range(_REFERENCE_ROUNDS):
