@@ -34,7 +34,7 @@ TO_ANSWER = 0.8  # of a question to the next message
 TO_NEIGHBOUR = 0.2
 TO_SECOND = 0.1  # to the second neighbour
 QUESTION_WEIGHT = 0.9  # of a question's own score: it tells less than what answers it
-SAME_QUESTION = 0.7  # share of what is looked for, by rarity, that a question has which asks for it
+SAME_QUESTION = 0.7  # share of the rarity of all terms that a question scores which asks for the same
 ASKED_AGAIN = 0.7  # of its score and TO_ANSWER, each time that was asked for later
 QUESTION_MARKS = ("?", "？", "؟")
 
@@ -115,7 +115,7 @@ def rank_pieces(
     terms = build_terms(query)
     pieces = _Pieces([*messages, *documents], indexes)
     scores, rarity = pieces.score(terms)
-    pieces.share_scores(scores, messages, terms, rarity)
+    pieces.share_scores(scores, messages, SAME_QUESTION * sum(rarity))
     best = heapq.nsmallest(MAX_RANKED_PIECES, scores, key=lambda number: (-scores[number], number))
     ranked = tuple(
         RankedPiece(scores[number], *pieces.locate(number))
@@ -231,14 +231,11 @@ class _Pieces:
             return text_index, *self._indexes[first].locate(number - first)
         return text_index, 0, (number - first) * PIECE_STEP
 
-    def share_scores(
-        self,
-        scores: dict[int, float],
-        messages: Sequence[str],
-        terms: Sequence[Term],
-        rarity: Sequence[float],
-    ) -> None:
-        """Add to the scores of messages, which are the first texts, what those beside them give."""
+    def share_scores(self, scores: dict[int, float], messages: Sequence[str], asking_score: float) -> None:
+        """Add to the scores of messages, which are the first texts, what those beside them give.
+
+        A question with `asking_score` asks for what is looked for.
+        """
         best_pieces = dict[int, int]()
         for piece in heapq.nlargest(MAX_GIVING_PIECES, scores, key=lambda piece: scores[piece]):
             text_index = bisect_right(self._firsts, piece) - 1
@@ -252,7 +249,7 @@ class _Pieces:
             to_next = TO_NEIGHBOUR
             if _is_question(messages[text_index]):
                 again = 1.0
-                if self._asks_the_same(piece, terms, rarity):
+                if scores[piece] >= asking_score:
                     again = ASKED_AGAIN**times_asked
                     times_asked += 1
                 to_next = TO_ANSWER * again
@@ -263,14 +260,6 @@ class _Pieces:
             if 0 <= text_index < len(messages):
                 piece = best_pieces.get(text_index, self._firsts[text_index])
                 scores[piece] = weights.get(text_index, 1.0) * (scores.get(piece, 0.0) + gains[text_index])
-
-    def _asks_the_same(self, piece: int, terms: Sequence[Term], rarity: Sequence[float]) -> bool:
-        """Whether most of what is looked for is in a question."""
-        span = self._starts[piece], self._starts[piece + 1]
-        shared = sum(
-            weight for term, weight in zip(terms, rarity, strict=True) if term.find(self._plain, *span) >= 0
-        )
-        return shared >= SAME_QUESTION * sum(rarity)
 
 
 def _is_question(text: str) -> bool:

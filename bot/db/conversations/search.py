@@ -73,7 +73,7 @@ async def load_messages(
 
 
 def _split_messages(ids: str | None, texts: str | None) -> Iterator[tuple[int, str]]:
-    if ids is not None and texts is not None:
+    if ids and texts:
         yield from zip(map(int, ids.split(",")), texts.split(_SEPARATOR), strict=True)
 
 
