@@ -187,7 +187,7 @@ def test_a_fact_is_found_that_was_asked_for_in_vain_before(
 ):
     fillers = iter(FILLER_TEXTS)
     said = list[str]()
-    for question, answer in zip(questions * 2, answers * 2, strict=True):
+    for question, answer in zip([*questions, *questions], [*answers, *answers], strict=True):
         said += [question, answer, next(fillers), next(fillers), next(fillers)]
     said += [fact, "👍", *fillers]
     assert fact in [passage.passage for passage in find_passages(words, said[::-1])]
