@@ -101,7 +101,10 @@ def show_forms(
         reduction = _show_form(request, f"{path}/reduce", "Set", "What the model reads of a result", field)
         settings.append(_show_setting(reduction, "A JMESPath; empty: the whole result."))
     if any(info.is_of_service for info in infos):
-        choice = h.select(name="deliver")[h.option(value="on")["yes"], h.option(value="off")["no"]]
+        delivers = all(info.delivers for info in infos if info.is_of_service)
+        choice = h.select(name="deliver")[
+            h.option(value="on", selected=delivers)["yes"], h.option(value="off", selected=not delivers)["no"]
+        ]
         delivery = _show_form(request, f"{path}/deliver", "Set", "Sends pictures and files", choice)
         settings.append(_show_setting(delivery, "Those that its service returns, to the person."))
     return show_section("Change", settings)

@@ -174,7 +174,9 @@ async def test_acts_do_what_chat_and_command_line_do(page: AdminPageHarness):
     assert "asks an admin each time" in await act(page, "recall", "rule", rule="always admins")
     assert await act(page, "shop", "rule", rule="never")
     assert "results[:6]" in await act(page, "shop_list", "reduce", reduction="results[:6]")
+    assert '<option value="off" selected>no' in await page.get_text("/admin/tools/shop_list")
     assert "sends pictures" in await act(page, "shop_list", "deliver", deliver="on")
+    assert '<option value="on" selected>yes' in await page.get_text("/admin/tools/shop_list")
     assert "its results are trusted: I neither ask" in await act(page, "shop", "rule", rule="trusted")
     assert "I neither ask nor hold back addresses because of them" in await page.get_text("/admin/tools/shop")
     assert "I neither ask nor hold back addresses because of them" in await page.get_text(
