@@ -40,22 +40,22 @@ _PERSON_COLUMNS = (
 )
 _GROUP_COLUMNS = (
     TableColumn("group", "Group"),
-    TableColumn("number", "Number"),
     TableColumn("state", "State"),
+    _ACTS_COLUMN,  # in view on a phone, as some wait to be let in
+    TableColumn("number", "Number"),
     TableColumn("let_in_by", "Let in by"),
     TableColumn("speakers", "May ask"),
     TableColumn("sees", "The bot sees"),
     NumberColumn("canvases", "Canvases"),
     NumberColumn("unknown_calls", "Uncounted calls"),
     NumberColumn("limit", "Limit a day"),
-    _ACTS_COLUMN,
 )
 _STRANGER_COLUMNS = (
     TableColumn("person", "Person"),
-    TableColumn("number", "Number"),
+    _ACTS_COLUMN,  # as well
     TableColumn("code", "Code"),
     TableColumn("asked", "Asked"),
-    _ACTS_COLUMN,
+    TableColumn("number", "Number"),
 )
 _STATES = {"asked": "waits to be let in", "in": "in", "left": "left"}
 _SIGHTS = {True: "every message", False: "commands and replies", None: UNKNOWN}
@@ -184,15 +184,15 @@ def _build_group(request: PageRequest, group: Group, roster: Roster) -> tuple[Ce
     rule = roster.rules.get(group.chat)
     return (
         Cell(cut(group.title), href=href),
-        Cell(group.number, str(group.number)),
         Cell(_STATES[group.state] if group.can_send else f"{_STATES[group.state]}, muted"),
+        build_act_cell(request, GROUPS_PATH, group.chat, group.title, list_group_acts(group.state)),
+        Cell(group.number, str(group.number)),
         Cell(name_inviter(group.let_in_by, roster.names)),
         Cell("everybody there" if group.speakers == "everyone" else "people who are in"),
         Cell(_SIGHTS[group.hears_all]),
         Cell(request.output_unit.convert(used.canvases), href=href),
         Cell(used.unknown_calls, href=href),
         _format_limit(request, None if rule is None else rule.canvases),
-        build_act_cell(request, GROUPS_PATH, group.chat, group.title, list_group_acts(group.state)),
     )
 
 
@@ -201,10 +201,10 @@ def build_strangers_table(request: PageRequest, roster: Roster) -> DataTable:
     rows = tuple(
         (
             Cell(cut(stranger.name)),
-            Cell(stranger.id, str(stranger.id)),
+            build_act_cell(request, PEOPLE_PATH, stranger.id, stranger.name, acts),
             Cell(stranger.code if stranger.expires_at > request.now else "expired"),
             _show_moment(request, stranger.asked_at),
-            build_act_cell(request, PEOPLE_PATH, stranger.id, stranger.name, acts),
+            Cell(stranger.id, str(stranger.id)),
         )
         for stranger in roster.strangers
     )

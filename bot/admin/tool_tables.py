@@ -32,7 +32,7 @@ _TOOL_COLUMNS = (
     NumberColumn("p95_seconds", "95 of 100 take"),
     TableColumn("source", "Source"),
     TableColumn("may_use", "May use it", can_sort=False),
-    TableColumn("rule", "Rule", can_sort=False),
+    TableColumn("rule", "Rule", can_sort=False, style="sentence"),
 )
 _SOURCE_COLUMNS = (
     TableColumn("source", "Source"),
