@@ -98,7 +98,7 @@ def _build_person(request: PageRequest, person: ReviewedPerson, roster: Roster) 
         Cell(cut(person.name), href=href),
         Cell(roster.turns.get(person.id, 0), href=href),
         _show_used(request, calls, href),
-        Cell(0 if calls is None else calls.costing - calls.canvases_known, href=href),
+        Cell(0 if calls is None else calls.calls - calls.output_known, href=href),
         _show_limit(request, person, roster.rules),
         Cell(kept_bytes, format_size(kept_bytes) if kept_bytes else EMPTY_CELL),
         _show_moment(request, person.last_turn_at),

@@ -67,6 +67,9 @@ async def test_figures_are_those_of_the_report_and_of_the_rows(database: Databas
             tokens = rng.randrange(1, 2000)
             await rows.add_call(turn, step=step, completion_tokens=tokens, created_at=received_at)
             canvases[person] += (tokens + 255) // 256
+    turn = await rows.add_turn(person=BOB, received_at=FIRST_DAY, began_at=FIRST_DAY)
+    turns[BOB] += 1
+    await rows.add_call(turn, completion_tokens=None, purpose="decision", created_at=FIRST_DAY)
     await rows.add_turn(person=BOB, received_at=FIRST_DAY + 31 * 86_400)
     await let_in(database, now=time.time())
     async with open_admin_page(database, database_url) as page:
@@ -80,6 +83,8 @@ async def test_figures_are_those_of_the_report_and_of_the_rows(database: Databas
             assert int(row["turns"]) == group.turns.turns == turns[person]
             reported = group.calls.canvases if group.calls is not None else 0
             assert int(row["canvases"]) == reported == canvases[person]
+            unknown = 0 if group.calls is None else group.calls.calls - group.calls.output_known
+            assert int(row["unknown_calls"]) == unknown == (person == BOB)  # as on Usage, reads as well
         assert (shown[str(CY)]["turns"], shown[str(CY)]["canvases"]) == ("0", "0")
         text = await page.get_text(f"/admin/people?{MONTH}")
         assert f"/admin/turns?from=2026-10-01&amp;to=2026-10-30&amp;user={BOB}" in text
