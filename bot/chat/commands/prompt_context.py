@@ -13,11 +13,14 @@ MAX_LISTED_PARTS = 40  # further parts are summed
 async def handle_context(context: ActionContext) -> ActionResult:
     """/context."""
     breakdown = await context.deps.turns.prompt_breakdowns.load(context.tx, context.lane)
-    return reply_text("\n".join(format_prompt_breakdown(context.translate, breakdown)))
+    lines = format_prompt_breakdown(context.translate, breakdown, for_admins=context.role == "admin")
+    return reply_text("\n".join(lines))
 
 
-def format_prompt_breakdown(translate: Translator, breakdown: PromptBreakdown) -> Iterator[str]:
-    """Yield the parts of the next prompt, and what the server counted for the last one."""
+def format_prompt_breakdown(
+    translate: Translator, breakdown: PromptBreakdown, *, for_admins: bool
+) -> Iterator[str]:
+    """Yield the parts of the next prompt, and for admins what the server counted for the last one."""
     yield translate("What I see with your next message, in tokens, which are pieces of words (estimated):")
     for label, tokens in breakdown.parts[:MAX_LISTED_PARTS]:
         yield f"{_format_label(translate, label)}: {abbreviate_number(translate, tokens)}"
@@ -29,7 +32,8 @@ def format_prompt_breakdown(translate: Translator, breakdown: PromptBreakdown) -
         total=abbreviate_number(translate, breakdown.total_tokens),
         budget=abbreviate_number(translate, breakdown.prompt_budget),
     )
-    yield translate("The server's last count: {counts}", counts=_format_last(translate, breakdown))
+    if for_admins:
+        yield translate("The server's last count: {counts}", counts=_format_last(translate, breakdown))
     if breakdown.left_out_turns:
         yield translate.plural(
             "I no longer see 1 earlier answer, but I can look it up.",

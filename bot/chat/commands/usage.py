@@ -18,6 +18,7 @@ from bot.chat.commands.usage_chart import build_usage_chart, draw_chart
 from bot.chat.commands.usage_format import (
     format_answers,
     format_details,
+    format_member_details,
     format_ranking,
     format_summary,
     format_thinking,
@@ -72,7 +73,9 @@ async def handle_details_button(context: ActionContext, turn: int) -> ActionResu
     if details is None or details.chat != context.lane.key or details.ended_at is None:
         return ActionResult(toast=context.translate("I don't have a record of this answer."))
     row = (Button(context.translate("Back"), "usage"), _chart_button(context))
-    text = format_details(context.translate, details, output_unit=await context.find_output_unit())
+    text = format_member_details(context.translate, details)
+    if _is_admins_own(context):
+        text = format_details(context.translate, details, output_unit=await context.find_output_unit())
     return ActionResult(replacement=build_part(text, row))
 
 
@@ -101,11 +104,11 @@ async def _build_summary(context: ActionContext) -> Part:
     last = await spending.load_newest_turn(context.tx, context.lane)
     unit = await context.find_output_unit()
     text = format_summary(context.translate, last, today, month, output_unit=unit)
-    if context.role != "admin" or context.is_group:
+    if not _is_admins_own(context):
         text = await _format_member_summary(context, last, today, month)
     if last is None:
         return build_part(text)
-    if context.role == "admin" and not context.is_group:
+    if _is_admins_own(context):
         scope = Scope(since=await _find_month_start(context), user=context.person)
         thinking = await sum_by_thinking(context.tx, scope)
         verdicts = await sum_verdicts(context.tx, scope, None)
@@ -113,6 +116,11 @@ async def _build_summary(context: ActionContext) -> Part:
         text = "\n".join([text, *lines, *format_verdicts(context.translate, verdicts)])
     row = (Button(context.translate("Details"), f"details:{last.id}"), _chart_button(context))
     return build_part(text, row)
+
+
+def _is_admins_own(context: ActionContext) -> bool:
+    """Whether an admin asks, and nobody else reads the answer."""
+    return context.role == "admin" and not context.is_group
 
 
 async def _sum_spending(context: ActionContext, begin: float) -> SpendingSums:

@@ -306,6 +306,17 @@ def _format_count(translate: Translator, number: int | None, sums: SpendingSums)
     return _format_bound(translate, number, is_complete=sums.is_complete)
 
 
+def format_member_details(translate: Translator, turn: TurnSteps) -> str:
+    """Format the details of an ended turn for people who don't run the bot: its tools and its time."""
+    lines = [
+        translate("Answer {number}: {time}", number=turn.id, time=_format_time(translate, turn.seconds)),
+        translate("Thinking: {mode}", mode=translate(_ON_OFF[turn.thinking])),
+        *_format_tools(translate, turn.used),
+        *_format_breakdown(translate, turn),
+    ]
+    return "\n".join(lines)
+
+
 def format_details(translate: Translator, turn: TurnSteps, *, output_unit: OutputUnit = CANVASES) -> str:
     """Format the details of an ended turn: thinking and why, tools, each model call, the model."""
     calls = [call for call in turn.calls if costs_canvases(call.purpose)]

@@ -9,18 +9,21 @@ from bot.chat.commands.prompt_context import MAX_LISTED_PARTS, format_prompt_bre
 from bot.db.engine import Database
 from bot.translations.translator import ENGLISH
 from bot.turns.context_window import PromptBreakdown
-from tests.support.update_harness import ANNA, UpdateHarness
+from tests.support.update_harness import ANNA, BOB, UpdateHarness
 
 MADE = PromptBreakdown(
     (("system text", 118), ("tool clock", 64), ("earlier messages", 1318)), 1500, 8000, 1480, 1400, 0
 )
 
 
-async def test_the_parts_their_sum_and_the_servers_count_are_shown(database: Database):
+async def test_the_parts_and_their_sum_are_shown_and_admins_the_servers_count(database: Database):
     harness = UpdateHarness(database)
-    await harness.let_in(ANNA)
+    await harness.let_in(ANNA, "admin")
+    await harness.let_in(BOB)
     harness.prompt_breakdown = MADE
     (sent,) = await harness.send_text("/context please")
+    (sent_to_member,) = await harness.send_text("/context please", person=BOB)
+    assert sent.text.splitlines()[:-1] == sent_to_member.text.splitlines()
     assert sent.text.splitlines() == [
         "What I see with your next message, in tokens, which are pieces of words (estimated):",
         "system text: 118",
@@ -41,7 +44,7 @@ async def test_the_parts_their_sum_and_the_servers_count_are_shown(database: Dat
 )
 def test_what_the_server_did_not_report_is_unknown(prompt: int | None, cached: int | None, text: str):
     *_, last = format_prompt_breakdown(
-        ENGLISH, replace(MADE, last_prompt_tokens=prompt, last_cached_tokens=cached)
+        ENGLISH, replace(MADE, last_prompt_tokens=prompt, last_cached_tokens=cached), for_admins=True
     )
     assert last == f"The server's last count: {text}"
 
@@ -51,7 +54,7 @@ def test_what_the_server_did_not_report_is_unknown(prompt: int | None, cached: i
     [(1, "1 earlier answer, but I can look it up"), (30, "30 earlier answers, but I can look them up")],
 )
 def test_turns_that_have_left_the_prompt_are_counted(turns: int, text: str):
-    *_, last = format_prompt_breakdown(ENGLISH, replace(MADE, left_out_turns=turns))
+    *_, last = format_prompt_breakdown(ENGLISH, replace(MADE, left_out_turns=turns), for_admins=True)
     assert last == f"I no longer see {text}."
 
 
@@ -60,7 +63,7 @@ def test_very_many_tools_are_summed_up():
         for number in range(500):
             yield f"tool {'x' * 64}{number}", 10
 
-    lines = list(format_prompt_breakdown(ENGLISH, replace(MADE, parts=tuple(tools()))))
+    lines = list(format_prompt_breakdown(ENGLISH, replace(MADE, parts=tuple(tools())), for_admins=False))
     assert f"{500 - MAX_LISTED_PARTS} more: {short_sum(500 - MAX_LISTED_PARTS)}" in lines
     assert len("\n".join(lines)) <= 4096
 

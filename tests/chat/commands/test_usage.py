@@ -43,10 +43,11 @@ async def store_call(harness: UpdateHarness, turn: int, cached: int | None = 480
 
 
 async def test_the_details_of_the_last_turn_are_behind_a_button_and_back_again(harness: UpdateHarness):
+    await harness.let_in(ANNA, "admin")
     turn = await harness.store_answered_turn("what time is it")
     await store_call(harness, turn)
     (sent,) = await harness.send_text("/usage")
-    assert sent.text.splitlines()[0] == "Last answer: 2s"
+    assert sent.text.splitlines()[0] == "Answer: 2s, 2 canvases est."
     assert sent.buttons == {"Details": f"details:{turn}", "Chart": "picture"}
     toast, sent_more = await harness.tap(f"details:{turn}")
     assert (toast, sent_more) == (None, [])
@@ -65,6 +66,14 @@ async def test_the_details_of_the_last_turn_are_behind_a_button_and_back_again(h
     assert "Back" in str(details["reply_markup"])
     assert summary["given"][0] == sent.text
     assert "Details" in str(summary["reply_markup"])
+
+
+async def test_members_are_shown_details_without_the_calls_of_the_model(harness: UpdateHarness):
+    turn = await harness.store_answered_turn("what time is it")
+    await store_call(harness, turn)
+    assert await harness.tap(f"details:{turn}") == (None, [])
+    (details,) = harness.bot.calls_of("edit_message_text")
+    assert details["given"][0].splitlines() == [f"Answer {turn}: 2s", "Thinking: on"]
 
 
 async def test_without_a_turn_there_is_nothing_to_detail(harness: UpdateHarness):

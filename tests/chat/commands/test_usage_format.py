@@ -13,6 +13,7 @@ from bot.chat.commands.usage_format import (
     MAX_LISTED_CALLS,
     format_answers,
     format_details,
+    format_member_details,
     format_ranking,
     format_summary,
     format_thinking,
@@ -304,6 +305,19 @@ def test_the_breakdown_of_the_seconds_is_shown():
         ENGLISH, replace(build_turn(False, "no tool fits", "main", None, 6.5, (CALL,)), account=account)
     ).splitlines()
     assert lines[-4:-1] == ["Where 8s went:", "    6.2s until the first text", "    1.7s for Telegram"]
+
+
+def test_members_are_shown_the_tools_and_the_seconds():
+    account = {"whole": 8.0, "first_canvas": 6.25, "telegram": 1.74}
+    turn = replace(build_turn(False, "no tool fits", "main", None, 6.5, (CALL,)), account=account)
+    assert format_member_details(ENGLISH, replace(turn, used=("clock",))).splitlines() == [
+        "Answer 12: 8s",
+        "Thinking: off",
+        "Tools: clock",
+        "Where 8s went:",
+        "    6.2s until the first text",
+        "    1.7s for Telegram",
+    ]
 
 
 def test_what_the_server_did_not_report_is_unknown():
