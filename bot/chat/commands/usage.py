@@ -73,9 +73,10 @@ async def handle_details_button(context: ActionContext, turn: int) -> ActionResu
     if details is None or details.chat != context.lane.key or details.ended_at is None:
         return ActionResult(toast=context.translate("I don't have a record of this answer."))
     row = (Button(context.translate("Back"), "usage"), _chart_button(context))
-    text = format_member_details(context.translate, details)
     if _is_admins_own(context):
         text = format_details(context.translate, details, output_unit=await context.find_output_unit())
+    else:
+        text = format_member_details(context.translate, details)
     return ActionResult(replacement=build_part(text, row))
 
 
@@ -102,18 +103,10 @@ async def _build_summary(context: ActionContext) -> Part:
     today = await _sum_spending(context, await _find_day_start(context))
     month = await _sum_spending(context, await _find_month_start(context))
     last = await spending.load_newest_turn(context.tx, context.lane)
-    unit = await context.find_output_unit()
-    text = format_summary(context.translate, last, today, month, output_unit=unit)
-    if not _is_admins_own(context):
-        text = await _format_member_summary(context, last, today, month)
+    format_text = _format_admin_summary if _is_admins_own(context) else _format_member_summary
+    text = await format_text(context, last, today, month)
     if last is None:
         return build_part(text)
-    if _is_admins_own(context):
-        scope = Scope(since=await _find_month_start(context), user=context.person)
-        thinking = await sum_by_thinking(context.tx, scope)
-        verdicts = await sum_verdicts(context.tx, scope, None)
-        lines = format_thinking(context.translate, thinking, output_unit=unit)
-        text = "\n".join([text, *lines, *format_verdicts(context.translate, verdicts)])
     row = (Button(context.translate("Details"), f"details:{last.id}"), _chart_button(context))
     return build_part(text, row)
 
@@ -128,6 +121,22 @@ async def _sum_spending(context: ActionContext, begin: float) -> SpendingSums:
     if context.is_group:
         return await spending.sum_chat(context.tx, context.lane.chat, begin)
     return await spending.sum_person(context.tx, context.person, begin)
+
+
+async def _format_admin_summary(
+    context: ActionContext, last: NewestTurn | None, today: SpendingSums, month: SpendingSums
+) -> str:
+    """What admins read of their own: seconds, output of the model, what thinking cost, and verdicts."""
+    translate = context.translate
+    unit = await context.find_output_unit()
+    text = format_summary(translate, last, today, month, output_unit=unit)
+    if last is None:
+        return text
+    scope = Scope(since=await _find_month_start(context), user=context.person)
+    thinking = await sum_by_thinking(context.tx, scope)
+    verdicts = await sum_verdicts(context.tx, scope, None)
+    lines = format_thinking(translate, thinking, output_unit=unit)
+    return "\n".join([text, *lines, *format_verdicts(translate, verdicts)])
 
 
 async def _format_member_summary(
