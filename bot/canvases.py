@@ -16,7 +16,7 @@ TYPED_READ_PURPOSES: Final = ("decision", "address")
 
 @dataclass(frozen=True, slots=True)
 class OutputUnit:
-    """What people are told of what models write in: canvases, or tokens where the server writes no canvases.
+    """What the output of models is counted in for people: canvases, or tokens where the server has none.
 
     `column`: of the sums of calls.
     """
@@ -34,9 +34,9 @@ CANVASES: Final = OutputUnit(True, "canvases", "canvases")
 TOKENS: Final = OutputUnit(False, "tokens", "output")
 
 
-def count_canvases(tokens: int) -> int:
-    """How many canvases so many output tokens take."""
-    return -(-tokens // CANVAS_TOKENS)
+def count_canvases(tokens: int, width: int = CANVAS_TOKENS) -> int:
+    """How many canvases of `width` tokens so many output tokens take."""
+    return -(-tokens // width)
 
 
 def costs_canvases(purpose: str) -> bool:

@@ -102,7 +102,7 @@ class PageRequest:
     """The request of an admin.
 
     `path`: of the page as an address has it, such as `/admin/turns`. `parts`: what stands for the `{…}` of
-    the view's path. `output_unit`: what it is told in of models.
+    the view's path. `output_unit`: what the output of models is counted in.
     """
 
     path: str

@@ -52,7 +52,7 @@ _GROUP_COLUMNS = (
 )
 _STRANGER_COLUMNS = (
     TableColumn("person", "Person"),
-    _ACTS_COLUMN,  # as well
+    _ACTS_COLUMN,  # in view on a phone: it is what the table is for
     TableColumn("code", "Code"),
     TableColumn("asked", "Asked"),
     TableColumn("number", "Number"),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bot.bench.endpoint.result import MeasuredCall
-from bot.canvases import CANVAS_TOKENS
+from bot.canvases import CANVAS_TOKENS, count_canvases
 from bot.db.readonly import open_readonly
 from bot.db.usage import report_sums
 from bot.db.usage.usage_sums import Scope
@@ -39,7 +39,9 @@ class CanvasLimits:
 
     def count_canvases(self, call: MeasuredCall) -> int | None:
         """The canvases of a call, estimated."""
-        return None if call.output is None else max(1, -(-call.output // (self.width or CANVAS_TOKENS)))
+        if call.output is None:
+            return None
+        return max(1, count_canvases(call.output, self.width or CANVAS_TOKENS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def list_limits(widths: Sequence[int], steps: Sequence[int]) -> tuple[CanvasLimi
 async def describe_savings(sweep: Sequence[LimitedSeconds], *, simulated: bool) -> tuple[str, ...]:
     """Two sentences: what the best of the limits saved, and how much of the ledger's canvases is unused.
 
-    None before any of the limits was tried.
+    Empty until one of the limits was tried.
     """
     if len(sweep) < 2:
         return ()
