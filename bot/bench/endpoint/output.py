@@ -17,7 +17,7 @@ from bot.usage.plain_text import escape_for_terminal
 
 UNKNOWN_MARK = "-"
 CANVAS_FOOTNOTES = (
-    "Canvases are estimated: output tokens / 256, rounded up, an answer.",
+    "Canvases are estimated, an answer: output tokens / 256, or the width that was asked for, rounded up.",
     "An answer of one canvas has no rate: a canvas costs the same however few tokens stand in it.",
     "Steps: denoising steps a canvas. S/canvas: all seconds over all canvases.",
 )
