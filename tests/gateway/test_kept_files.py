@@ -1,5 +1,6 @@
 """Documents that people keep beyond /new: kept once, listed, deleted and forgotten for good."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from sqlalchemy import select, update
 
 from bot.agent.prompt import FILES_LABEL
 from bot.chat.commands.files import DELETE_REFUSAL, SENDER_REFUSAL
+from bot.db.conversations.kept_files import load_folder_sizes
 from bot.db.engine import open_database
 from bot.db.tables import attachments, kept_files
 from bot.sim.telegram.chats import ChatMessage
@@ -78,6 +80,16 @@ async def get_answer_to_damaged(gateway: GatewayHarness) -> ChatMessage:
     return gateway.api.chat(ADMIN).bot_messages[-1]
 
 
+async def wait_for_folder(gateway: GatewayHarness) -> None:
+    """Wait until the owner's folder was read."""
+    async with asyncio.timeout(60), open_database(gateway.settings.database_url) as database:
+        while True:
+            async with database.read_transaction() as tx:
+                if await load_folder_sizes(tx):
+                    return
+            await asyncio.sleep(0.05)
+
+
 async def test_a_kept_file_is_found_after_new_and_named_with_its_page_until_it_is_forgotten(tmp_path: Path):
     folder = tmp_path / "documents"
     folder.mkdir()
@@ -86,6 +98,7 @@ async def test_a_kept_file_is_found_after_new_and_named_with_its_page_until_it_i
         kept = await tap_keep(gateway, await send_file(gateway, "contract.pdf", CONTRACT, "Read."))
         assert kept.startswith("Kept without a time limit: “contract.pdf”.")
         await get_answer(gateway, "/new")
+        await wait_for_folder(gateway)
         look = '@@tool:look_back {"words": "notice canary"}@@ @@say:Three months.@@'
         answer = await get_answer(gateway, f"How long is the notice? {look}")
         assert answer.text == "Three months.\n\nLooked up in: contract.pdf, p. 2"
