@@ -243,6 +243,7 @@ class McpConnection:
             with contextlib.suppress(SubscriptionLost, TimeoutError):
                 try:
                     async with self.client.listen(tools_list_changed=True) as events:
+                        self.tools_changed.set()  # nobody reported what changed since they were listed
                         async for _ in events:
                             self.tools_changed.set()
                 except MCPError:

@@ -92,8 +92,9 @@ class CallDeadline:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether the call has taken all the time that progress can give it."""
-        return self._clock() >= self._ends_at
+        """Whether progress has given the call all the time that it can: a silent one ends before that."""
+        ends_at = self._timeout.when()
+        return ends_at is not None and ends_at >= self._ends_at
 
 
 def format_progress(progress: float, total: float | None, message: str | None) -> str:

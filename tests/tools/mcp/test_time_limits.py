@@ -27,14 +27,17 @@ class HandClock:
             await asyncio.sleep(0)
 
 
-async def test_silence_ends_a_call(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("last_seconds", [2, LIMITS.max_call_seconds])
+async def test_silence_ends_a_call_however_late_the_loop_notices_it(
+    monkeypatch: pytest.MonkeyPatch, last_seconds: float
+):
     clock = HandClock(monkeypatch)
     deadline = CallDeadline(LIMITS)
 
     async def call() -> None:
         async with deadline:
             await clock.move(29)
-            await clock.move(2)
+            await clock.move(last_seconds)
 
     with pytest.raises(TimeoutError):
         await call()
