@@ -22,7 +22,7 @@ def spin(body: bytes) -> None:
 
 
 def sleep(body: bytes, marker: str = "") -> None:
-    time.sleep(60)
+    time.sleep(3600)
 
 
 def swell(body: bytes) -> int:

@@ -28,6 +28,7 @@ TOOLS: dict[str, dict[str, Any]] = {
         "many": {},
         "answer": READ_ONLY_HINTS,
         "write": READ_ONLY_HINTS,
+        "begin": READ_ONLY_HINTS,
         "wait": READ_ONLY_HINTS,
         "cancelled": READ_ONLY_HINTS,
         "garbage": READ_ONLY_HINTS,
@@ -91,10 +92,14 @@ def flood(_: dict[str, str]) -> dict[str, object]:
     return text_result("flooded")
 
 
-def report_progress(token: object) -> None:
+def work(message: dict[str, Any]) -> None:
+    """Report progress, and answer unless the tool is `begin`."""
+    token = message["params"]["_meta"]["progressToken"]
     for number, words in ((1, "searching"), (2.5, "loading with sesame-4711"), (10, None)):
         params = {"progressToken": token, "progress": number, "total": 10, "message": words}
         send_message(method="notifications/progress", params=params)
+    if message["params"]["name"] == "work":
+        send_message(id=message["id"], result=text_result("worked"))
 
 
 def environment(_: dict[str, str]) -> dict[str, object]:
@@ -216,9 +221,8 @@ def handle_message(message: dict[str, Any], behavior: str) -> None:
             send_message(id=message["id"], error={"code": -32601, "message": "Method not found"})
         case "tools/list":
             send_message(id=message["id"], result=list_tools(params.get("cursor"), behavior))
-        case "tools/call" if params["name"] == "work":
-            report_progress(params["_meta"]["progressToken"])
-            send_message(id=message["id"], result=text_result("worked"))
+        case "tools/call" if params["name"] in {"begin", "work"}:
+            work(message)
         case "tools/call" if params["name"] in HANDLERS:
             send_message(id=message["id"], result=HANDLERS[params["name"]](params.get("arguments") or {}))
         case "tools/call" if params["name"] == "refuse":

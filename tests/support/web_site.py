@@ -5,11 +5,15 @@ import contextlib
 import gzip
 import ssl
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 
 from tools.net.addresses import IPAddress
-from tools.net.pages import PageReader
+from tools.net.pages import EXTRACT_LIMITS, PageReader
+
+# A slow machine reads the same text: how long that may take is for tests that say so.
+PATIENCE_SECONDS = 300.0
+PATIENT_LIMITS = replace(EXTRACT_LIMITS, wall_seconds=PATIENCE_SECONDS, cpu_seconds=100)
 
 
 def build_response(
@@ -63,7 +67,9 @@ class LocalWebSite:
         def allow(address: IPAddress) -> bool:
             return address in {ip_address(address_text) for address_text in allowed}
 
-        return PageReader(allow, resolve, frozenset({self.port}), ssl_context)
+        return PageReader(
+            allow, resolve, frozenset({self.port}), ssl_context, PATIENCE_SECONDS, PATIENT_LIMITS
+        )
 
 
 @contextlib.asynccontextmanager

@@ -208,13 +208,12 @@ async def test_a_service_that_is_not_there_or_breaks_off_is_reported(context):
         with pytest.raises(ToolError, match=r"^shipyard could not be asked|not on the public"):
             await call_tool(dead, context, id="1", days=1)
     server = await asyncio.start_server(broken, "127.0.0.1", 0)
+    policy = NetworkPolicy(private=frozenset({"127.0.0.1"}))
     async with server:
         port = server.sockets[0].getsockname()[1]
-        service = HttpService(
-            "s", frozenset({f"127.0.0.1:{port}"}), policy=NetworkPolicy(private=frozenset({"127.0.0.1"}))
-        )
-        url = f"http://127.0.0.1:{port}/"
+        service = HttpService("s", frozenset({f"127.0.0.1:{port}"}), policy=policy)
         with pytest.raises(ToolError, match=r"could not be heard: .*Whether it was done is not known\."):
-            await service.send(HttpRequest("POST", url, {}, b"{}"))
+            await service.send(HttpRequest("POST", f"http://127.0.0.1:{port}/", {}, b"{}"))
+    service = HttpService("s", frozenset({"127.0.0.1:9"}), policy=policy)
     with pytest.raises(ToolError, match=r"^s could not be asked: the site does not answer\.$"):
-        await service.send(HttpRequest("POST", url, {}, b"{}"))
+        await service.send(HttpRequest("POST", "http://127.0.0.1:9/", {}, b"{}"))

