@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from bot.agent.heavy_turns.follow_ups import describe_previous, is_continuation
-from bot.agent.heavy_turns.message_features import MessageText, read_message
-from bot.agent.heavy_turns.model import build_features, is_known, load_model
-from bot.agent.heavy_turns.reasons import explain_heavy, explain_light
+from bot.agent.heavy_turns.message_features import (
+    MessageText,
+    describe_previous,
+    is_continuation,
+    read_message,
+)
+from bot.agent.heavy_turns.model import build_features, explain_heavy, explain_light, is_known, load_model
 from bot.agent.heavy_turns.tool_features import MatchedMessage, match_message
 from bot.agent.tool_matching.classifier import Weights, load_weights
 from bot.agent.tool_matching.index import ToolIndex, ToolProfile

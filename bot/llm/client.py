@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bot.domain import Message, ModelRequest, Reply
-from bot.llm.dialect import VLLM, Dialect
+from bot.llm.dialect import VLLM, Dialect, write_messages, write_tools
 from bot.llm.endpoint_config import SILENCE_SECONDS, EndpointConfig, RouteAnswer, SettingNames
 from bot.llm.seats import Seats
 from bot.llm.server_api import find_server_root
 from bot.llm.stream import StreamAccumulator, make_epoch_clock
-from bot.llm.wire_format import write_messages, write_tools
 from tools.threads import run_in_thread
 
 if TYPE_CHECKING:

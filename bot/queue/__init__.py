@@ -4,8 +4,7 @@ worker claims inbox items in the order of their lanes and gives each group to th
 are run by chat and jobs); dead_letters sets aside what no runner can handle.
 """
 
-from bot.queue.busy_lanes import BusyLanes
 from bot.queue.dead_letters import DeadLetters
-from bot.queue.worker import Worker, WorkerCallbacks
+from bot.queue.worker import BusyLanes, Worker, WorkerCallbacks
 
 __all__ = ["BusyLanes", "DeadLetters", "Worker", "WorkerCallbacks"]

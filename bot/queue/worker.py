@@ -21,7 +21,6 @@ from bot.db.revision_watch import RevisionWatch
 from bot.db.shares import ShareHold
 from bot.domain import GiveUp, InboxItem, ItemKind, Lane, Runner
 from bot.errors import CanvasgramError, ShareLost, StoreUnavailable
-from bot.queue.busy_lanes import BusyLanes
 
 MAX_ATTEMPTS = 10  # times the process may end while an item runs; then the item is taken for the cause
 START_PAUSE_SECONDS = 0.001  # in which a turn sends its first call, before the next one is prepared
@@ -29,6 +28,26 @@ YIELD_RETRY_SECONDS = 0.1  # until the worker checks again whether a scheduled t
 GRACE_SECONDS = 4.0  # the sender has three more, the database may be held, and supervisors kill after ten
 
 log = logging.getLogger(__name__)
+
+
+class BusyLanes:
+    """Lanes in which something runs, by their keys, each with the first item of that."""
+
+    def __init__(self) -> None:
+        self._first_items: dict[str, int] = {}
+
+    def has(self, lane: Lane) -> bool:
+        """Whether something runs in this lane."""
+        return lane.key in self._first_items
+
+    def add(self, lane: Lane, item: int) -> None:
+        """Note that what begins with this item runs in a lane."""
+        self._first_items[lane.key] = item
+
+    def remove(self, lane: Lane, item: int) -> None:
+        """Note that it has ended; the next one may have begun already."""
+        if self._first_items.get(lane.key) == item:
+            del self._first_items[lane.key]
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,8 @@ from telegram.warnings import PTBDeprecationWarning, PTBUserWarning
 from bot.domain import Button, Lane, Part
 from bot.errors import TelegramRefused
 from bot.settings import describe_proxy
-from bot.telegram.bounded_request import BoundedRequest
+from bot.telegram.bounded_request import BoundedRequest, TolerantPollRequest
 from bot.telegram.chat_numbers import ChatNumbers
-from bot.telegram.getupdates import TolerantPollRequest
 from bot.telegram.outcomes import (
     DeliveryFailure,
     DeliveryOutcome,

@@ -1,6 +1,10 @@
-"""The loop of one turn, which ends instead of calling the model again once the turn is over."""
+"""The loop of one turn: restored from what is stored, and ended once the turn is over.
 
-from collections.abc import Generator, Iterable
+It ends instead of calling the model again. `replay` is pure.
+"""
+
+from collections import deque
+from collections.abc import Generator, Iterable, Mapping
 
 from bot.agent import loop
 from bot.agent.events import (
@@ -8,11 +12,11 @@ from bot.agent.events import (
     InterruptionReason,
     LoopEvent,
     LoopInput,
+    RunTools,
     TurnInterruption,
     TurnLimits,
 )
-from bot.agent.replay import replay
-from bot.domain import Message, Reply
+from bot.domain import Message, Reply, ToolResult
 from bot.translations.translator import Translator
 from bot.turns.endpoint_router import EndpointRouter
 from bot.turns.handle import TurnHandle
@@ -82,3 +86,38 @@ class TurnLoop:
     def _build_interruption(self, reason: InterruptionReason, reply: Reply | None = None) -> TurnInterruption:
         """The end of the turn. What was shown before a restart stays, unless the reply has text."""
         return TurnInterruption(reason, reply if reply is not None and reply.text else self._shown_reply)
+
+
+def replay(
+    loop: Generator[LoopEvent, LoopInput, None],
+    replies: Iterable[Reply],
+    results: Mapping[tuple[int, str], ToolResult],
+) -> tuple[LoopEvent, tuple[Message, ...]]:
+    """The first event that is not answered yet, and all messages up to and including it.
+
+    `results` are those known, by step and call id; a step that lacks one of its results is returned as a
+    whole.
+    """
+    unused_replies = deque(replies)
+    event = next(loop)
+    messages = [*event.new_messages]
+    while True:
+        answer = _take_stored_answer(event, unused_replies, results)
+        if answer is None:
+            return event, tuple(messages)
+        event = loop.send(answer)
+        messages.extend(event.new_messages)
+
+
+def _take_stored_answer(
+    event: LoopEvent, unused_replies: deque[Reply], results: Mapping[tuple[int, str], ToolResult]
+) -> LoopInput | None:
+    """What was answered to an event; None if nothing was, or not all of it."""
+    match event:
+        case CallModel() if unused_replies:
+            return unused_replies.popleft()
+        case RunTools():
+            keys = [(event.step, checked.call.id) for checked in event.calls]
+            if all(key in results for key in keys):
+                return tuple(results[key] for key in keys)
+    return None

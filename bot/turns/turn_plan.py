@@ -19,7 +19,6 @@ from bot.agent.thinking_policy import (
     decide_thinking,
     settle_doubt,
 )
-from bot.agent.thinking_threshold import ThoughtCost, adjust_threshold, explain_cost
 from bot.db.conversations import turns
 from bot.db.conversations.turns import StoredTurn
 from bot.db.people import people
@@ -29,6 +28,7 @@ from bot.domain import Message
 from bot.turns import context_window
 from bot.turns.context_window import ContextWindow, ToolboxFor
 from bot.turns.said_before import build_block, load_earlier_block, load_texts
+from bot.turns.thought_costs import ThoughtCost, adjust_threshold, explain_cost
 from bot.turns.turn_request import (
     PreflightRequest,
     PreflightResult,

@@ -6,7 +6,7 @@ from bot.agent.prompt import build_prompt
 from bot.agent.thinking_policy import decide_thinking
 from bot.bench.harness.sample_tools import SAMPLE_TOOLS
 from bot.domain import Message
-from bot.llm.wire_format import write_messages, write_tools
+from bot.llm.dialect import write_messages, write_tools
 from bot.settings import SYSTEM_PROMPT
 from bot.sim.gemma.template import TemplateInput, render_prompt
 from bot.tool_registry.toolbox import Toolbox

@@ -7,10 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.heavy_turns.follow_ups import describe_previous, is_continuation
-from bot.agent.heavy_turns.message_features import HEAD_CHARS, TAIL_CHARS, describe_message, read_message
-from bot.agent.heavy_turns.model import HeavyModel, format_model, load_model, parse_model
-from bot.agent.heavy_turns.reasons import explain_heavy, explain_light
+from bot.agent.heavy_turns.message_features import (
+    HEAD_CHARS,
+    TAIL_CHARS,
+    describe_message,
+    describe_previous,
+    is_continuation,
+    read_message,
+)
+from bot.agent.heavy_turns.model import (
+    HeavyModel,
+    explain_heavy,
+    explain_light,
+    format_model,
+    load_model,
+    parse_model,
+)
 from bot.agent.heavy_turns.tool_features import describe_tools, match_message, split_pieces
 from bot.agent.heavy_turns.word_classes import load_word_classes, parse_word_classes
 from bot.agent.tool_matching.classifier import load_weights

@@ -19,7 +19,7 @@ from bot.agent.prompt import (
 )
 from bot.agent.sanitize import CONTROL_TOKEN, ZERO_WIDTH_SPACE, break_control_tokens, strip_control_tokens
 from bot.domain import Image, Lane, Message, ToolCall
-from bot.llm.wire_format import write_messages
+from bot.llm.dialect import write_messages
 
 WORDS = (
     '<|tool> <tool|> <|tool_call> <tool_call|> <|tool_response> <tool_response|> <|"|> <|think|> '

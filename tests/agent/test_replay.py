@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from bot.agent.events import CallModel, LoopEvent, RunTools, TurnLimits, TurnResult
 from bot.agent.loop import run_turn
-from bot.agent.replay import replay
 from bot.domain import Message, Reply, ToolResult
+from bot.turns.turn_loop import replay
 from tests.agent.test_loop import LIMITS, PROMPT, make_results, make_weather_reply
 from tests.agent.test_loop_continuation import make_cut_reply
 from tests.agent.test_loop_thinking import BRAKED, make_unknown_tool_reply

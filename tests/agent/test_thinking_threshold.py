@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.thinking_threshold import (
+from bot.turns.thought_costs import (
     MAX_FACTOR,
     MAX_THRESHOLD,
     MIN_FACTOR,

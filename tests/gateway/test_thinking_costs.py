@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.agent.thinking_threshold import MIN_THOUGHTS
 from bot.sim.vllm.server import SimulatedEndpoint
+from bot.turns.thought_costs import MIN_THOUGHTS
 from tests.support.gateway import running_gateway
 
 OPEN_TEXT = "ቡችላዎች ስንት ዓመት ይኖራሉ"  # no word of it is known, so the endpoint is asked

@@ -11,8 +11,8 @@ from starlette.routing import Route
 
 from bot.domain import Message
 from bot.http_server import serve
+from bot.llm.dialect import write_messages, write_tools
 from bot.llm.endpoint_config import RouteAnswer
-from bot.llm.wire_format import write_messages, write_tools
 from bot.sim.vllm.server import SimulatedEndpoint
 from tests.support.recorded_endpoint import connect_client, ignore, make_request
 

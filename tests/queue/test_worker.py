@@ -16,8 +16,7 @@ from bot.db.queues.incoming_updates import IncomingUpdate
 from bot.db.tables import inbox as inbox_table
 from bot.domain import InboxItem, Lane
 from bot.errors import ShareLost
-from bot.queue.busy_lanes import BusyLanes
-from bot.queue.worker import Worker, WorkerCallbacks
+from bot.queue.worker import BusyLanes, Worker, WorkerCallbacks
 from tests.support.flaky_database import FlakyDatabase
 
 LANE = Lane(7)

@@ -18,8 +18,7 @@ import numpy as np
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from bot.agent.heavy_turns.follow_ups import describe_previous
-from bot.agent.heavy_turns.message_features import read_message
+from bot.agent.heavy_turns.message_features import describe_previous, read_message
 from bot.agent.heavy_turns.model import HeavyModel, build_features, format_model
 from bot.agent.heavy_turns.tool_features import match_message
 from bot.agent.tool_matching.classifier import load_weights

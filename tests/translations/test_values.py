@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from bot.agent.heavy_turns.reasons import explain_heavy, explain_light
+from bot.agent.heavy_turns.model import explain_heavy, explain_light
 from bot.agent.thinking_policy import (
     ThinkingDecision,
     ThinkingEvidence,
@@ -17,7 +17,6 @@ from bot.agent.thinking_policy import (
     decide_thinking,
     settle_doubt,
 )
-from bot.agent.thinking_threshold import ThoughtCost, explain_cost
 from bot.agent.tool_matching.index import build_index
 from bot.chat.commands.stored_reasons import explain_stored
 from bot.db.conversations.chat_settings import Consent, ContentKind
@@ -29,6 +28,7 @@ from bot.tool_registry.formatting import format_call
 from bot.tool_registry.grants import ADMINS, EVERYONE, Grantee, describe_grantee
 from bot.translations.translator import ENGLISH, LANGUAGES, Translatable, Translator, load_translator
 from bot.turns.endpoints import ModelEndpoint, choose_endpoint
+from bot.turns.thought_costs import ThoughtCost, explain_cost
 from bot.turns.turn_plan import WITH_THINKING_REASON
 from tests.support.turn_harness import ScriptedModel
 

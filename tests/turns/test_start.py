@@ -9,13 +9,13 @@ import pytest
 
 from bot.agent.history import MAX_OLD_RESULT_CHARS
 from bot.agent.prompt import OLDER_LEFT
-from bot.agent.thinking_threshold import MIN_THOUGHTS
 from bot.db.conversations import conversations, retries
 from bot.db.conversations.turns import list_past_turns
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.tables import model_calls, turns
 from bot.domain import Message, Usage
+from bot.turns.thought_costs import MIN_THOUGHTS
 from bot.turns.turn_request import PreflightResult
 from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, hang_forever, make_call, make_reply
 from tests.support.usage_rows import UsageRows

@@ -1,9 +1,8 @@
 """What a thought costs is read from the newest calls that thought, and kept in memory."""
 
-from bot.agent.thinking_threshold import MIN_THOUGHTS, ThoughtCost
 from bot.db.engine import Database
 from bot.db.usage.thought_sums import MAX_CALLS, MAX_THOUGHTS, ThoughtSums, sum_recent_thoughts
-from bot.turns.thought_costs import REFRESH_SECONDS, ThoughtCosts
+from bot.turns.thought_costs import MIN_THOUGHTS, REFRESH_SECONDS, ThoughtCost, ThoughtCosts
 from tests.support.usage_rows import NOON, UsageRows
 
 

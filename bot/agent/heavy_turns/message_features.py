@@ -1,4 +1,7 @@
-"""What a message says of the work it asks for: its words, their classes, and its structure. Pure."""
+"""What a message says of the work it asks for: its words, their classes, and its structure. Pure.
+
+A short one may continue the turn before it: `and tomorrow?` does, `thanks` does not.
+"""
 
 import math
 import re
@@ -18,6 +21,10 @@ MAX_CHARACTERS = 300  # of a message, of which runs are looked at
 MAX_LENGTH = 16  # words from which a longer message is no sign of more work
 LONG_LENGTH = 60  # words; much of it was pasted
 
+# A longer message says by itself what it asks for, and continues no other.
+MAX_CONTINUATION_WORDS = 8
+MAX_CONTINUATION_CHARS = 14  # of words without blanks
+
 ACTIONS = frozenset({"find", "send", "save", "remind", "act", "turn", "plan"})
 _LINK = re.compile(r"https?://\S+|\bwww\.\S+", re.IGNORECASE)
 _LIST_ITEM = re.compile(r"(?:^|\n)[^\S\n]{0,8}(?:\(?\d{1,2}[.)]|[-*•–])[^\S\n]")
@@ -28,6 +35,17 @@ _NUMBER = re.compile(r"\d[\d.,:/]*")
 _QUOTED = re.compile(r"[\"“„«»「『`]|(?<!\w)'(?=\w)")
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z]\w+")
 _INLINE_ITEM = re.compile(r"[(\s]\(?\d[.)]\s")
+
+_CONTINUATION = re.compile(
+    r"\s*(?:(?:and|also|what about|how about|or|same|again|now|then|next|ok and|the same|instead)\b|"
+    r"(?:und|auch|oder|dasselbe|nochmal|jetzt|et|aussi|ou|pareil|y|e|o|ahora|tambi[eé]n|lo mismo|"
+    r"anche|oppure|também|agora|en|ook|a|i|oraz|также|теперь|и|а|или|то же|та|і|ve|peki|ya|şimdi|aynısı|dan|"
+    r"kalau)\b|"
+    r"و|ماذا عن|طيب|और|और|那|再|还有|還有|也|换|じゃあ|では|同じ|あと|그럼|แล้ว)",
+    re.IGNORECASE,
+)
+_QUESTION_END = re.compile(r"[?？؟]\s*$")
+_TALK_CLASSES = frozenset({"chatter", "talk", "creative", "code", "self"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +155,34 @@ def _count_words(message_words: Iterable[str]) -> Iterator[float]:
 
 def _count(pattern: re.Pattern[str], text: str) -> int:
     return sum(1 for _ in pattern.finditer(text))
+
+
+def describe_previous(text: str, has_used_tools: bool, was_heavy: bool) -> dict[str, float]:
+    """The features of a message that depend on the turn before it."""
+    features = {}
+    if has_used_tools:
+        features["after tools"] = 1.0
+    if was_heavy:
+        features["after heavy work"] = 1.0
+    if has_used_tools and is_continuation(text):
+        features["continues"] = 1.0
+        features["continues heavy work"] = float(was_heavy)
+    return features
+
+
+def is_continuation(text: str) -> bool:
+    """Whether a message asks for more of what was done in the turn before."""
+    text = text.strip()[:200]
+    message_words = split_words(text)
+    if not message_words or _is_long(message_words):
+        return False
+    if _TALK_CLASSES & set(load_word_classes().classify(message_words)):
+        return False
+    if _CONTINUATION.match(text):
+        return True
+    return len(message_words) > 1 and _QUESTION_END.search(text) is not None
+
+
+def _is_long(message_words: Sequence[str]) -> bool:
+    unspaced_chars = sum(len(word) for word in message_words if is_unspaced(word))
+    return len(message_words) > MAX_CONTINUATION_WORDS or unspaced_chars > MAX_CONTINUATION_CHARS

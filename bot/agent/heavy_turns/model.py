@@ -1,10 +1,10 @@
-"""The probability that a turn is heavy: a logistic model of three classes over its message and its tools.
+"""The probability that a turn is heavy, and why it is: a logistic model over its message and its tools.
 
 Pure apart from reading the shipped `weights.txt` once; `python -m tests.training.heavy_turns` writes it.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -32,6 +32,22 @@ JOINT_FEATURES = (
 MAX_LOGIT = 30.0
 _BIAS = "bias"
 _THRESHOLD = "threshold"
+_STEP_WORDS = {
+    "find": "find out",
+    "plan": "plan",
+    "turn": "work out",
+    "act": "book or change",
+    "save": "note",
+    "remind": "remind",
+    "send": "send",
+}
+_SIGNS = (
+    ("two links", "several links to read"),
+    ("two items", "a list of tasks"),
+    ("two inline items", "a list of tasks"),
+    ("some compare", "a comparison"),
+    ("some plan", "a plan"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +113,21 @@ def format_model(model: HeavyModel) -> str:
     lines = [f"{model.threshold:.3f} {_THRESHOLD}"]
     lines += [f"{heavy:.3f} {one_call:.3f} {name}" for name, (heavy, one_call) in rows]
     return "\n".join(lines) + "\n"
+
+
+def explain_heavy(features: Mapping[str, float]) -> str:
+    """What makes a turn with these features heavy."""
+    steps = [words for name, words in _STEP_WORDS.items() if features.get(f"some {name}")]
+    if len(steps) > 1:
+        return f"several steps: {', '.join(steps)}"
+    for name, reason in _SIGNS:
+        if features.get(name):
+            return reason
+    return "several things at once"
+
+
+def explain_light(tools: Sequence[str]) -> str:
+    """Why a turn for which these tools match is not heavy."""
+    if not tools:
+        return "no tool fits"
+    return f"one step: {', '.join(tools)}"

@@ -24,7 +24,7 @@ from bot.bench.policies.chat_styles import (
 from bot.db.conversations.conversations import Conversation
 from bot.db.conversations.turns import PastTurn
 from bot.domain import Message, ToolCall
-from bot.llm.wire_format import write_messages, write_tools
+from bot.llm.dialect import write_messages, write_tools
 from bot.settings import SYSTEM_PROMPT, Settings
 from bot.sim.gemma.template import TemplateInput, render_prompt
 from bot.sim.gemma.tokens import CACHE_BLOCK_TOKENS, count_tokens

@@ -22,8 +22,8 @@ from bot.db.tables import inbox
 from bot.errors import SettingsRefused, TelegramRefused
 from bot.http_server import serve
 from bot.sim.telegram.server import BotApi, BotApiFault
+from bot.telegram.bounded_request import parse_whole_updates
 from bot.telegram.client import create_bot
-from bot.telegram.getupdates import parse_whole_updates
 from bot.telegram.incoming.backlog import BacklogLimits
 from bot.telegram.incoming.envelope import read_envelope
 from bot.telegram.incoming.poll_watch import RIVAL_CONFLICTS
