@@ -108,68 +108,32 @@ def thinking(
     write_output(format_json(report) if json else format_lines(report))
 
 
-@bench.command(epilog="Examples: canvasgram bench prefill · canvasgram bench prefill --turns 200 --check")
-def prefill(
-    turns: Annotated[int, typer.Option(min=20, max=1000, help="Turns of each conversation.")] = 60,
-    budget: Annotated[
-        int | None, typer.Option(min=2000, help="Largest prompt in tokens; the default of PROMPT_BUDGET.")
-    ] = None,
-    json: JsonOption = False,
-    check: Annotated[bool, typer.Option("--check", help="Exit with 1 if too much is computed.")] = False,
-) -> None:
-    """Measure how much of the prompts an endpoint computes. Compares with the least for the same prompts."""
-    from bot.bench.policies.prefill import PrefillOptions, format_json, format_lines, run_prefill
-
-    options = PrefillOptions(turns) if budget is None else PrefillOptions(turns, budget)
-    report = run_prefill(options, functools.partial(typer.echo, err=True))
-    write_output(format_json(report) if json else format_lines(report))
-    if check and not report.has_passed:
-        raise typer.Exit(1)
-
-
-@bench.command(
-    "tools", epilog="Examples: canvasgram bench tools --data cases --registered 1000 · --documents openapi"
-)
+@bench.command("tools", epilog="Examples: canvasgram bench tools --data cases --registered 1000 --check")
 def many_tools(  # noqa: PLR0913  # an option is an argument here
-    data: Annotated[
-        list[Path] | None, typer.Option(help="A folder with *.jsonl cases and tools.json; repeatable.")
-    ] = None,
-    documents: Annotated[
-        Path | None, typer.Option(help="Instead, a folder of OpenAPI documents: what is told, what arrives.")
-    ] = None,
+    data: Annotated[list[Path], typer.Option(help="A folder with *.jsonl cases and tools.json; repeatable.")],
     registered: Annotated[int, typer.Option(min=10, help="Tools registered for each case.")] = 200,
     json: JsonOption = False,
-    check: Annotated[
-        bool, typer.Option("--check", help="Exit with 1 if too few tools are reached, or calls arrive.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 if too few tools are reached.")] = False,
     endpoint: ReadEndpointOption = None,
     key: KeyOption = None,
     out: GainFolderOption = None,
 ) -> None:
-    """Measure how the model reaches one of many tools, or what it is told of real documents."""
-    from bot.bench.policies import documents as document_bench
-    from bot.bench.policies import tool_search as search_bench
+    """Measure how the model reaches one of many tools."""
     from bot.bench.policies.output import format_json
+    from bot.bench.policies.tool_search import (
+        ToolSearchOptions,
+        format_lines,
+        list_read_cases,
+        run_tool_search,
+    )
 
-    if (documents is None) == (not data):
-        raise typer.BadParameter("Give --data or --documents, one of them.")
-    print_line = functools.partial(typer.echo, err=True)
-    search_options = search_bench.ToolSearchOptions(tuple(data or ()), registered)
-    if endpoint is not None and documents is None:
-        _measure_reads("tools", search_bench.list_read_cases(search_options), endpoint, key, out)
+    options = ToolSearchOptions(tuple(data), registered)
+    if endpoint is not None:
+        _measure_reads("tools", list_read_cases(options), endpoint, key, out)
         return
-    if documents is not None:
-        document_report = document_bench.run_documents(document_bench.DocumentOptions(documents), print_line)
-        has_passed = document_report.has_passed
-        lines = document_bench.format_lines(document_report)
-        text = format_json(document_report)
-    else:
-        report = search_bench.run_tool_search(search_options, print_line)
-        has_passed = report.has_passed
-        lines = search_bench.format_lines(report)
-        text = format_json(report)
-    write_output(text if json else lines)
-    if check and not has_passed:
+    report = run_tool_search(options, functools.partial(typer.echo, err=True))
+    write_output(format_json(report) if json else format_lines(report))
+    if check and not report.has_passed:
         raise typer.Exit(1)
 
 

@@ -14,6 +14,7 @@ import typer
 
 from bot.bench.cli import EndpointOption, KeyOption
 from bot.bench.endpoint.run import EndpointAddress
+from bot.bench.policies.output import format_json as format_policy_json
 from bot.cli.main import run_work
 from bot.errors import CanvasgramError
 from bot.terminal import Work, write_output
@@ -23,7 +24,7 @@ from tests.bench.load.router import RoutingOptions, run_routing
 from tests.bench.load.run import LoadOptions, run_load
 from tests.bench.load.soak import run_soak
 from tests.bench.output import format_json, format_lines
-from tests.bench.policies import address_reads, thinking_costs
+from tests.bench.policies import address_reads, documents, prefill, thinking_costs
 
 bench = typer.Typer(
     help="Measure the gateway on this machine, beside two baseline bots.",
@@ -129,6 +130,37 @@ def addressing(
 def thinking() -> None:
     """Price policies of thinking in a scripted day, on the simulated endpoint."""
     write_output(thinking_costs.format_lines(asyncio.run(thinking_costs.measure())))
+
+
+@bench.command("prefill", epilog="Example: python -m tests.bench prefill --turns 200 --check")
+def measure_prefill(
+    turns: Annotated[int, typer.Option(min=20, max=1000, help="Turns of each conversation.")] = 60,
+    budget: Annotated[
+        int | None, typer.Option(min=2000, help="Largest prompt in tokens; the default of PROMPT_BUDGET.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 if too much is computed.")] = False,
+) -> None:
+    """Measure how much of the prompts an endpoint computes. Compares with the least for the same prompts."""
+    options = prefill.PrefillOptions(turns) if budget is None else prefill.PrefillOptions(turns, budget)
+    report = prefill.run_prefill(options, functools.partial(typer.echo, err=True))
+    write_output(prefill.format_json(report) if json else prefill.format_lines(report))
+    if check and not report.has_passed:
+        raise typer.Exit(1)
+
+
+@bench.command("documents", epilog="Example: python -m tests.bench documents --folder openapi --check")
+def measure_documents(
+    folder: Annotated[Path, typer.Option(help="A folder of OpenAPI documents, as JSON or YAML.")],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 if too few calls arrive.")] = False,
+) -> None:
+    """Measure what the model is told of real documents, and whether valid calls arrive as they were meant."""
+    options = documents.DocumentOptions(folder)
+    report = documents.run_documents(options, functools.partial(typer.echo, err=True))
+    write_output(format_policy_json(report) if json else documents.format_lines(report))
+    if check and not report.has_passed:
+        raise typer.Exit(1)
 
 
 def _build_load_work(
