@@ -6,12 +6,12 @@ import pytest
 from telegram import Bot
 
 from bot.sim.telegram.server import BotApi, FloodLimits
-from tests.support.telegram_client import open_bot
+from tests.support.telegram_client import build_api, open_bot
 
 
 @pytest.fixture
 def api() -> BotApi:
-    return BotApi(limits=FloodLimits.unlimited())
+    return build_api(FloodLimits.unlimited())
 
 
 @pytest.fixture

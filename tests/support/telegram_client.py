@@ -4,12 +4,15 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import httpx
 import pytest
 from telegram import Bot
 from telegram.error import BadRequest
 from telegram.request import HTTPXRequest
 
-from bot.sim.telegram.server import BotApi
+from bot.sim.telegram.server import BotApi, FloodLimits
+
+PATIENCE_SECONDS = 60.0  # for each answer; the machine may be busy
 
 
 @asynccontextmanager
@@ -26,9 +29,27 @@ async def open_bot(api: BotApi, url: str) -> AsyncIterator[Bot]:
         yield bot
 
 
-def _build_request() -> HTTPXRequest:
+def build_api(limits: FloodLimits) -> BotApi:
+    """A simulated Telegram whose clock only tests move: a slow machine lets nothing expire."""
+    api = BotApi(limits=limits)
+    api.clock.stop()
+    return api
+
+
+def open_http() -> httpx.AsyncClient:
     """A client for plain HTTP, which need not load the machine's certificates."""
-    return HTTPXRequest(httpx_kwargs={"verify": False})
+    return httpx.AsyncClient(verify=False, timeout=PATIENCE_SECONDS)
+
+
+def _build_request() -> HTTPXRequest:
+    return HTTPXRequest(
+        read_timeout=PATIENCE_SECONDS,
+        write_timeout=PATIENCE_SECONDS,
+        connect_timeout=PATIENCE_SECONDS,
+        pool_timeout=PATIENCE_SECONDS,
+        media_write_timeout=PATIENCE_SECONDS,
+        httpx_kwargs={"verify": False},
+    )
 
 
 async def fetch_updates(

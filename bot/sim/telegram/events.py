@@ -20,10 +20,16 @@ class Clock:
 
     def __init__(self) -> None:
         self._ahead = 0.0
+        self._stopped_at: float | None = None
 
     def now(self) -> float:
         """Unix time."""
-        return time.time() + self._ahead
+        now = time.time() if self._stopped_at is None else self._stopped_at
+        return now + self._ahead
+
+    def stop(self) -> None:
+        """Let only `advance` move it from now on, so that a test need not be quick."""
+        self._stopped_at = time.time()
 
     def advance(self, seconds: float) -> None:
         self._ahead += seconds

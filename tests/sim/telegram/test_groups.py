@@ -6,7 +6,7 @@ from telegram.error import ChatMigrated, Forbidden, RetryAfter
 
 from bot.sim.telegram.server import BotApi, FloodLimits, SimulatedGroup, SimulatedPerson
 from tests.support.attachment_files import make_image
-from tests.support.telegram_client import fetch_updates, open_bot, refusal_reason
+from tests.support.telegram_client import build_api, fetch_updates, open_bot, refusal_reason
 
 GROUP = -1001000000200
 pytestmark = [
@@ -286,7 +286,7 @@ async def test_a_reply_in_a_supergroup_names_its_thread_and_is_no_topic_message(
 
 
 async def test_a_group_takes_twenty_messages_a_minute_and_no_other_chat_waits():
-    api = BotApi(limits=FloodLimits(overall=None))
+    api = build_api(FloodLimits(overall=None))
     ann = api.person(1)
     ann.send("hi")
     group = api.add_group(GROUP, "Team", owner=ann)

@@ -1,6 +1,5 @@
 """Photos, files and albums in the simulated Bot API, through the real client."""
 
-import httpx
 import pytest
 from telegram import Bot, InputMediaDocument, InputMediaPhoto
 from telegram.error import BadRequest, NetworkError, RetryAfter
@@ -8,7 +7,7 @@ from telegram.error import BadRequest, NetworkError, RetryAfter
 from bot.sim.telegram.files import MAX_UPLOAD_BYTES
 from bot.sim.telegram.server import BotApi, FloodLimits, FloodRate, SimulatedPerson
 from tests.support.attachment_files import make_image
-from tests.support.telegram_client import open_bot, refusal_reason
+from tests.support.telegram_client import build_api, open_bot, open_http, refusal_reason
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Please use 'Bot:"),
@@ -143,14 +142,14 @@ async def test_a_refused_album_sends_nothing(bot: Bot, ann: SimulatedPerson):
 async def test_what_is_no_list_of_media_is_refused(
     api: BotApi, api_url: str, ann: SimulatedPerson, media: str | None, reason: str
 ):
-    async with httpx.AsyncClient() as http:
+    async with open_http() as http:
         url = f"{api_url}/bot{api.token}/sendMediaGroup"
         answer = await http.post(url, json={"chat_id": 1, "media": media})
     assert answer.json()["description"] == f"Bad Request: {reason}"
 
 
 async def test_each_item_of_an_album_counts_as_a_message():
-    api = BotApi(limits=FloodLimits(overall=None, private=FloodRate(1, 1, 2)))
+    api = build_api(FloodLimits(overall=None, private=FloodRate(1, 1, 2)))
     api.person(1).send("hi")
     async with api.serve_on_loopback() as url, open_bot(api, url) as bot:
         await bot.send_media_group(1, [InputMediaPhoto(make_image())] * 2)

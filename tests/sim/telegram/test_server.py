@@ -9,7 +9,7 @@ from telegram import Bot
 from telegram.error import EndPointNotFound, NetworkError, RetryAfter
 
 from bot.sim.telegram.server import BotApi, BotApiFault, FloodLimits, FloodRate
-from tests.support.telegram_client import fetch_updates, open_bot, refusal_reason
+from tests.support.telegram_client import build_api, fetch_updates, open_bot, open_http, refusal_reason
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Please use 'Bot:"),
@@ -23,7 +23,7 @@ async def test_get_me_is_understood_by_the_real_client(bot: Bot, api: BotApi):
 
 
 async def test_a_wrong_token_is_unauthorized_and_a_malformed_one_not_found(api: BotApi, api_url: str):
-    async with httpx.AsyncClient() as http:
+    async with open_http() as http:
         answer = await http.get(f"{api_url}/bot123456:OTHER/getMe")
         assert answer.status_code == 401
         assert answer.json() == {"ok": False, "error_code": 401, "description": "Unauthorized"}
@@ -55,7 +55,7 @@ async def test_parameters_come_in_every_encoding(
     api: BotApi, api_url: str, send: Callable[[httpx.AsyncClient, str], Awaitable[httpx.Response]]
 ):
     api.person(1).send("hi")
-    async with httpx.AsyncClient() as http:
+    async with open_http() as http:
         answer = await send(http, f"{api_url}/bot{api.token}/sendMessage")
     assert answer.json()["result"]["text"] == "grüß dich"
 
@@ -72,7 +72,7 @@ async def test_an_unreadable_body_is_refused(
     api: BotApi, api_url: str, content_type: str, body: bytes, description: str
 ):
     api.person(1).send("hi")
-    async with httpx.AsyncClient() as http:
+    async with open_http() as http:
         answer = await http.post(
             f"{api_url}/bot{api.token}/sendMessage", content=body, headers={"Content-Type": content_type}
         )
@@ -80,7 +80,7 @@ async def test_an_unreadable_body_is_refused(
 
 
 async def test_a_flood_is_held_back_with_retry_after(api: BotApi):
-    api = BotApi(limits=FloodLimits(private=FloodRate(1, 1, 2)))
+    api = build_api(FloodLimits(private=FloodRate(1, 1, 2)))
     async with api.serve_on_loopback() as url, open_bot(api, url) as bot:
         for user in (1, 2):
             api.person(user).send("hi")
@@ -145,12 +145,15 @@ async def test_a_cut_connection_is_a_protocol_error_whether_or_not_it_took_effec
 @pytest.mark.parametrize("after_effect", [False, True])
 async def test_a_call_may_hang_before_or_after_it_took_effect(api: BotApi, api_url: str, after_effect: bool):
     api.person(1).send("hi")
-    api.inject_fault(BotApiFault.hang(after_effect=after_effect), "sendMessage")
-    async with httpx.AsyncClient() as http:
-        with pytest.raises(httpx.ReadTimeout):
-            await http.get(f"{api_url}/bot{api.token}/sendMessage?chat_id=1&text=x", timeout=0.05)
+    hang = api.inject_fault(BotApiFault.hang(after_effect=after_effect), "sendMessage")
+    async with open_http() as http, asyncio.TaskGroup() as tasks:
+        calling = tasks.create_task(http.get(f"{api_url}/bot{api.token}/sendMessage?chat_id=1&text=x"))
+        await api.wait_until(lambda: hang.hit_count)
+        await http.get(f"{api_url}/bot{api.token}/getMe")
+        assert not calling.done()
+        assert [call.outcome for call in api.calls] == ["hung", "ok"]
+        calling.cancel()
     assert len(api.person(1).chat.bot_messages) == after_effect
-    assert api.calls[-1].outcome == "hung"
 
 
 @pytest.mark.parametrize("after_effect", [False, True])
@@ -251,7 +254,7 @@ async def test_two_bots_share_nothing():
 
 async def test_a_server_that_stops_hangs_up_on_open_calls(api: BotApi):
     api.inject_fault(BotApiFault.hang(), "getMe")
-    async with httpx.AsyncClient() as http, asyncio.TaskGroup() as tasks, api.serve_on_loopback() as url:
+    async with open_http() as http, asyncio.TaskGroup() as tasks, api.serve_on_loopback() as url:
         calls = [tasks.create_task(_failure(http, f"{url}/bot{api.token}/{name}")) for name in _OPEN_CALLS]
         await api.wait_until(lambda: api.updates.is_polled and api.calls_of("getMe"))
     assert [type(call.result()) for call in calls] == [httpx.RemoteProtocolError] * 2

@@ -3,14 +3,13 @@
 import asyncio
 from collections.abc import Awaitable
 
-import httpx
 import pytest
 from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, Update
 from telegram.error import Conflict, TelegramError
 from telegram.helpers import effective_message_type
 
 from bot.sim.telegram.server import BotApi, FloodLimits
-from tests.support.telegram_client import fetch_updates, open_bot, refusal_reason
+from tests.support.telegram_client import build_api, fetch_updates, open_bot, open_http, refusal_reason
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Please use 'Bot:"),
@@ -100,9 +99,10 @@ async def test_a_newer_poll_ends_the_older_with_a_conflict(bot: Bot, api: BotApi
 
 
 async def test_a_poll_whose_client_hangs_up_is_over(api: BotApi, api_url: str):
-    async with httpx.AsyncClient() as http:
-        with pytest.raises(httpx.ReadTimeout):
-            await http.get(f"{api_url}/bot{api.token}/getUpdates?timeout=50", timeout=0.05)
+    async with open_http() as http, asyncio.TaskGroup() as tasks:
+        polling = tasks.create_task(http.get(f"{api_url}/bot{api.token}/getUpdates?timeout=50"))
+        await api.wait_until(lambda: api.updates.is_polled)
+        polling.cancel()
     await api.wait_until(lambda: api.calls[0].outcome == "cut")
     assert not api.updates.is_polled
 
@@ -196,13 +196,13 @@ async def test_malformed_updates_are_delivered_as_they_are(bot: Bot, api: BotApi
     with pytest.raises(KeyError, match="date"):
         await bot.get_updates()
     broken = api.push_update(b'{"update_id":')
-    async with httpx.AsyncClient() as http:
+    async with open_http() as http:
         answer = await http.get(f"{api_url}/bot{api.token}/getUpdates?offset={broken}")
     assert answer.content == b'{"ok":true,"result":[{"update_id":]}'
 
 
 async def test_polls_can_be_paced_as_on_the_real_server():
-    api = BotApi(limits=FloodLimits(throttles_polls=True))
+    api = build_api(FloodLimits(throttles_polls=True))
     async with api.serve_on_loopback() as url, open_bot(api, url) as bot:
         for text in "12":
             api.person(1).send(text)
