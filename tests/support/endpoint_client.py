@@ -125,6 +125,6 @@ async def open_client(endpoint: SimulatedEndpoint) -> AsyncIterator[SimulatorCli
     """A served endpoint with a client."""
     async with (
         serve(endpoint.app) as url,
-        httpx.AsyncClient(base_url=url, timeout=50, verify=False) as http,  # without loading certificates
+        httpx.AsyncClient(base_url=url, timeout=60, verify=False) as http,  # without loading certificates
     ):
         yield SimulatorClient(endpoint, http)

@@ -19,6 +19,7 @@ from bot.sim.page.app import ChatPage, PageNotice
 from bot.sim.page.view import ChatView, ViewLabels
 from bot.sim.telegram.server import BotApi, FloodLimits, SimulatedPerson
 from bot.sim.vllm.server import CHIME
+from tests.support.telegram_client import build_api
 
 GROUP_ID = -100
 NOTICE = PageNotice("All is simulated.", ("Really.",), "canvasgram setup")
@@ -46,7 +47,7 @@ class OpenPage:
         return await self.browser.post(f"{self.page.path}{action}", content=content, headers=sent)
 
     async def call_bot_api(self, method: str, **params: Any) -> Any:
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, verify=False, timeout=60) as client:
             answer = await client.post(f"{self.telegram_url}/bot{self.bot_api.token}/{method}", json=params)
         assert answer.json()["ok"], answer.text
         return answer.json()["result"]
@@ -75,7 +76,7 @@ async def parse_events(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, An
 
 @pytest.fixture
 async def opened() -> AsyncIterator[OpenPage]:
-    api = BotApi(limits=FloodLimits.unlimited())
+    api = build_api(FloodLimits.unlimited())
     greetings, kills = list[str](), list[str]()
     ann, ben = api.person(7, "Ann"), api.person(8, "Ben")
     group = api.add_group(GROUP_ID, "Team", owner=ann, members=(ben,))
@@ -95,7 +96,7 @@ async def opened() -> AsyncIterator[OpenPage]:
     page = ChatPage(api, NOTICE, views, lambda: kills.append("kill"), ":root{}")
     async with api.serve_on_loopback() as telegram, serve(page.app) as url, asyncio.TaskGroup() as tasks:
         running = tasks.create_task(page.run())
-        async with httpx.AsyncClient(base_url=url, trust_env=False) as browser:
+        async with httpx.AsyncClient(base_url=url, trust_env=False, verify=False, timeout=60) as browser:
             yield OpenPage(api, page, url, browser, telegram, greetings, kills)
         page.close()
         running.cancel()

@@ -105,11 +105,18 @@ async def test_a_silent_stream_stays_open_until_its_reader_goes() -> None:
 
 async def test_a_slow_first_canvas_is_kept_alive_by_comments() -> None:
     endpoint = SimulatedEndpoint(replace(Profile.today(), keep_alive_s=0.02))
-    endpoint.inject_fault("slow", seconds=0.4)
-    async with open_client(endpoint) as player:
-        got = await player.send_text("hi", stream=True)
-    assert got.lines[:2] == [": keep-alive", ": keep-alive"]
-    assert got.streamed_reply.content == "echo: hi"
+    endpoint.inject_fault("slow", seconds=0.1)
+    body = {"messages": [{"role": "user", "content": "hi"}], "stream": True}
+    async with (
+        open_client(endpoint) as player,
+        player.http.stream("POST", "/v1/chat/completions", json=body) as answer,
+    ):
+        endpoint.hold()  # for as long as the comments take
+        lines = (line async for line in answer.aiter_lines() if line)
+        assert [await anext(lines) for _ in range(2)] == [": keep-alive", ": keep-alive"]
+        endpoint.release()
+        rest = [line async for line in lines]
+    assert merge_stream(rest).content == "echo: hi"
 
 
 async def test_comments_come_while_a_request_waits_for_its_seat() -> None:
@@ -139,7 +146,7 @@ async def test_a_stream_may_lose_its_usage() -> None:
     assert got.streamed_reply.is_done
 
 
-async def test_a_dying_engine_ends_open_streams_and_then_the_server() -> None:
+async def test_a_dying_engine_ends_open_streams_and_then_the_server(lingering_server: None) -> None:
     endpoint = SimulatedEndpoint()
     async with open_client(endpoint) as player, asyncio.TaskGroup() as tasks:
         endpoint.hold()
@@ -177,9 +184,9 @@ async def test_a_dead_server_is_gone_after_a_moment_and_comes_back_healed(
 async def test_a_loading_server_answers_503_and_a_closed_door_cuts() -> None:
     endpoint = SimulatedEndpoint()
     async with open_client(endpoint) as player:
-        endpoint.simulate_loading(30)
+        endpoint.simulate_loading(600)
         loading = await player.send(None, "/v1/models")
-        endpoint.refuse_connections(30)
+        endpoint.refuse_connections(600)
         with pytest.raises(httpx.ReadError):
             await player.send_text("hi")
         endpoint.heal()

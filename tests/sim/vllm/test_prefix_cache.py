@@ -5,7 +5,7 @@ import pytest
 
 from bot.sim.gemma.tokens import split_blocks
 from bot.sim.vllm.prefix_cache import PrefixCache
-from bot.sim.vllm.server import Profile, SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Profile, SimulatedEndpoint
 from tests.support.endpoint_client import SimulatorClient, open_client
 
 SYSTEM = {"role": "system", "content": "You are a helpful assistant of few words. " * 20}
@@ -113,13 +113,3 @@ def test_a_prompt_is_never_served_to_its_last_token() -> None:
     assert count == 64
     cache.admit(blocks, count)
     assert cache.admit(blocks, count).hit_tokens == 32
-
-
-async def test_prefill_is_paid_for_what_is_not_cached() -> None:
-    endpoint = SimulatedEndpoint(timing=Timing(prefill_tokens_per_s=4_000))
-    async with open_client(endpoint) as player:
-        for _ in range(2):
-            await cached_and_prompt_tokens(player, user("q"))
-    cold, warm = [(request.first_canvas_at or 0) - (request.seated_at or 0) for request in endpoint.requests]
-    assert cold > endpoint.requests[0].prompt_tokens / 4_000
-    assert warm < cold

@@ -39,7 +39,7 @@ async def test_it_gives_no_details_of_usage() -> None:
     assert "completion_tokens_details" not in unstreamed["usage"]
 
 
-async def test_probabilities_of_the_prompt_kill_it() -> None:
+async def test_probabilities_of_the_prompt_kill_it(lingering_server: None) -> None:
     async with open_client(SimulatedEndpoint(Profile.preview())) as player:
         got = await player.send_text("hi", prompt_logprobs=0)
         health = await player.send(None, "/health")

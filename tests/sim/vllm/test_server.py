@@ -2,7 +2,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
@@ -13,7 +13,7 @@ from bot.http_server import serve
 from bot.sim.vllm.server import ChatRequest, Profile, SimulatedEndpoint, Timing, count_tokens
 from tests.support.endpoint_client import SimulatorClient, open_client
 
-SLOW = Timing.canvas(30)
+SLOW = Timing.canvas(600)
 
 
 def user(text: str) -> dict[str, Any]:
@@ -112,11 +112,14 @@ async def test_held_canvases_wait_for_release() -> None:
 
 
 async def test_a_canvas_that_is_under_way_is_held_as_well() -> None:
-    endpoint = SimulatedEndpoint(timing=Timing.canvas(0.05))
+    def hold_soon(_: ChatRequest) -> str:
+        asyncio.get_running_loop().call_soon(endpoint.hold)  # once the canvas has begun, and before any time
+        return "a"
+
+    endpoint = SimulatedEndpoint(timing=Timing.canvas(0.01), brain=hold_soon)
     async with open_client(endpoint) as player, send_concurrently(player, user("a")) as [sent]:
         await endpoint.wait_until(lambda: endpoint.running == 1)
-        endpoint.hold()
-        await asyncio.wait([sent], timeout=0.3)
+        await asyncio.wait([sent], timeout=0.1)
         assert not sent.done()
         endpoint.release()
         await sent
@@ -212,13 +215,27 @@ async def test_a_client_that_goes_while_it_waits_leaves_the_queue() -> None:
     endpoint = SimulatedEndpoint(seats=1)
     async with open_client(endpoint) as player:
         endpoint.hold()
-        async with send_concurrently(player, user("a"), user("b"), user("c")) as tasks_sent:
-            await endpoint.wait_until(lambda: endpoint.waiting == 2)
-            tasks_sent[1].cancel()
-            await endpoint.wait_until(lambda: endpoint.waiting == 1)
-            endpoint.release()
-            await asyncio.gather(tasks_sent[0], tasks_sent[2])
-    assert [request.cancelled for request in endpoint.requests] == [False, True, False]
+        async with send_concurrently(player, user("a")) as [first]:
+            await wait_for_arrivals(endpoint, 1)
+            async with send_concurrently(player, user("b"), user("c")) as [second, third]:
+                await wait_for_arrivals(endpoint, 3)
+                second.cancel()
+                await endpoint.wait_until(lambda: endpoint.waiting == 1)
+                endpoint.release()
+                await asyncio.gather(first, third)
+    cancelled = {request.body["messages"][0]["content"]: request.cancelled for request in endpoint.requests}
+    assert cancelled == {"a": False, "b": True, "c": False}
+
+
+@dataclass(frozen=True)
+class NotedTiming(Timing):
+    """Notes of how many tokens it is asked for the time of a prefill."""
+
+    prefills: list[int] = field(default_factory=list)
+
+    def prefill_seconds(self, tokens: int) -> float:
+        self.prefills.append(tokens)
+        return super().prefill_seconds(tokens)
 
 
 async def test_time_is_prefill_of_what_is_not_cached_and_canvases() -> None:
@@ -231,18 +248,19 @@ async def test_time_is_prefill_of_what_is_not_cached_and_canvases() -> None:
     assert timing.canvas_time(2000, limit=99) == pytest.approx(0.045)
     assert Timing.canvas(1.6).canvas_time(9) == 1.6
     assert Timing.spark().canvas_time(1000) == pytest.approx(1.5, abs=0.1)
-    endpoint = SimulatedEndpoint(timing=Timing.canvas(0.05, prefill_tokens_per_s=2_000))
+    noted = NotedTiming(step_ms=5, steps_per_canvas=10, prefill_tokens_per_s=10_000)
+    endpoint = SimulatedEndpoint(timing=noted)
     async with open_client(endpoint) as player:
         await player.send_text("word " * 600)
         await player.send_text("word " * 600)
     cold, warm = endpoint.requests
     assert warm.seat_wait_seconds is not None
-    assert cold.first_canvas_at
-    assert cold.seated_at
-    assert warm.first_canvas_at
-    assert warm.seated_at
-    assert cold.first_canvas_at - cold.seated_at > 0.05 + cold.prompt_tokens / 2_000
-    assert warm.first_canvas_at - warm.seated_at < cold.first_canvas_at - cold.seated_at
+    assert noted.prefills == [cold.prompt_tokens, warm.prompt_tokens - warm.cached_tokens]
+    assert warm.cached_tokens > 500
+    for request, prefill_tokens in zip((cold, warm), noted.prefills, strict=True):
+        assert request.first_canvas_at
+        assert request.seated_at
+        assert request.first_canvas_at - request.seated_at > 0.05 + prefill_tokens / 10_000
 
 
 async def test_log_and_sums_say_what_was_asked() -> None:
@@ -325,8 +343,9 @@ async def test_two_endpoints_know_nothing_of_each_other() -> None:
 
 
 async def test_a_port_without_its_server_refuses() -> None:
-    async with serve(SimulatedEndpoint().app) as url:
+    # At an address of its own, where no other server can have the port by then.
+    async with serve(SimulatedEndpoint().app, host="127.0.0.83") as url:
         pass
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(verify=False, trust_env=False) as http:
         with pytest.raises(httpx.ConnectError):
             await http.get(url)

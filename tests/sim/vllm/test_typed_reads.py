@@ -219,7 +219,7 @@ async def test_a_read_takes_a_seat_and_gives_it_back_when_the_client_goes() -> N
     assert endpoint.running == 0
 
 
-async def test_a_dead_engine_reads_nothing_any_more() -> None:
+async def test_a_dead_engine_reads_nothing_any_more(lingering_server: None) -> None:
     endpoint = SimulatedEndpoint()
     async with open_client(endpoint) as player, asyncio.TaskGroup() as tasks:
         endpoint.hold()
