@@ -61,6 +61,14 @@ class TurnAnswer:
     is_whole: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """A model call about to be made: its row in the ledger, and what stands there."""
+
+    row: int
+    new_call: NewCall
+
+
 T = TypeVar("T")
 TransactionStep = Callable[[Transaction, float], Awaitable[T]]
 
@@ -120,11 +128,10 @@ class TurnRecorder:
 
     async def open_call(
         self, tx: Transaction, event: CallModel, *, repeat_reason: RepeatReason | None = None, now: float
-    ) -> int:
-        """Store that the model is about to be called; returns the call's row."""
+    ) -> OpenCall:
+        """Store that the model is about to be called."""
         await self._router.recheck_consent(tx, self._turn.id)
-        new_call = self.build_new_call(event, retry_reason=repeat_reason or event.retry_reason)
-        return await calls.open_call(tx, new_call, now=now)
+        return await self._open_call(tx, event, repeat_reason or event.retry_reason, now=now)
 
     async def store_step(
         self,
@@ -167,13 +174,12 @@ class TurnRecorder:
 
     async def store_failover(
         self, target_role: EndpointRole, failed_closing: CallCompletion, event: CallModel
-    ) -> int:
-        """Close the failed call, and open the same one at the other endpoint; returns its row."""
+    ) -> OpenCall:
+        """Close the failed call, and open the same one at the other endpoint."""
 
-        async def switch(tx: Transaction, now: float) -> int:
+        async def switch(tx: Transaction, now: float) -> OpenCall:
             await self._router.switch_to(tx, self._turn.id, target_role)
-            new_call = self.build_new_call(event, retry_reason=self._router.role)
-            return await calls.open_call(tx, new_call, now=now)
+            return await self._open_call(tx, event, self._router.role, now=now)
 
         return await self.commit(failed_closing, switch)
 
@@ -245,14 +251,15 @@ class TurnRecorder:
         if event.step == 1 and self._router.role == "main":
             self._prompt_tokens = reply.usage.prompt_tokens or self._prompt_tokens
 
-    def build_new_call(self, event: CallModel, *, retry_reason: str | None) -> NewCall:
-        """The ledger's row of a call about to be made."""
+    async def _open_call(
+        self, tx: Transaction, event: CallModel, retry_reason: str | None, *, now: float
+    ) -> OpenCall:
         endpoint = self._router.route.endpoint
         system, *conversation = self._router.prepare_messages(event.messages)
         notes_chars = 0
         if self._router.is_allowed("notes"):
             notes_chars = len(self._turn.conversation.notes or "")
-        return NewCall(
+        new_call = NewCall(
             turn=self._turn.id,
             step=event.step,
             purpose="turn",
@@ -267,6 +274,7 @@ class TurnRecorder:
             chars_history=max(0, sum(len(message.text) for message in conversation) - notes_chars),
             images=sum(len(message.images) for message in conversation),
         )
+        return OpenCall(await calls.open_call(tx, new_call, now=now), new_call)
 
     async def render_answer(self, event: TurnResult, links: AnswerLinks, tool_file_count: int) -> TurnAnswer:
         """The answer with which the turn ends.

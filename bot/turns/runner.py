@@ -148,8 +148,8 @@ class TurnExecution:
         model_request = self._build_model_request(event)
         call_result = await self._call_current_endpoint(model_request, step)
         while (target_role := self._router.take_failover()) is not None:
-            row = await self._turn.recorder.store_failover(target_role, call_result.closing, event)
-            call_result = await self._call_current_endpoint(model_request, NextModelCall(event, row))
+            call = await self._turn.recorder.store_failover(target_role, call_result.closing, event)
+            call_result = await self._call_current_endpoint(model_request, NextModelCall(event, call))
         if event.is_optional and isinstance(call_result.result, CallFailed):
             call_result = replace(call_result, result=TurnInterruption("failed", call_result.result.partial))
         self._turn.recorder.note_reply(event, call_result)
@@ -157,14 +157,15 @@ class TurnExecution:
 
     def _build_model_request(self, event: CallModel) -> ModelRequest:
         facts = self._turn.facts
+        lane = facts.request.lane.key
         return ModelRequest(
             messages=event.messages,
             tools=facts.toolbox.definitions,
             tool_choice=event.tool_choice,
             thinking=event.thinking,
             max_tokens=event.max_tokens,
-            session=f"{facts.request.lane.key}/{facts.conversation.number}",
-            lane=facts.request.lane.key,
+            session=f"{lane}/{facts.conversation.number}",
+            lane=lane,
             priority=facts.request.priority,
             max_thinking_tokens=event.max_thinking_tokens,
             continue_final_message=event.continue_final_message,
@@ -174,8 +175,8 @@ class TurnExecution:
         event = step.event
         attempt = CallAttempt(
             self._router.prepare_request(model_request),
-            step.call,
-            self._turn.recorder.build_new_call(event, retry_reason=event.retry_reason),
+            step.call.row,
+            step.call.new_call,
             optional=event.is_optional,
         )
         failover_policy = None if event.is_optional else self._router.failover_policy
