@@ -14,12 +14,6 @@ from bot.domain import InboxItem
 from bot.telegram.incoming.envelope import read_envelope
 
 
-def depends_on_membership(item: InboxItem) -> bool:
-    """Whether an item adds the bot to a chat or removes it, or came from a group not known to be open."""
-    is_unplaced = item.shape == "other" and item.lane is None
-    return is_unplaced and not item.body.keys().isdisjoint({"message", "my_chat_member"})
-
-
 class EarlyGroupMessages:
     """Gives such messages their place, from which they are taken as any other."""
 

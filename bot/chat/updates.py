@@ -32,10 +32,9 @@ from bot.chat.commands import (
 from bot.chat.commands.callbacks import ButtonKind, find_button
 from bot.chat.commands.groups import GROUP_TYPES
 from bot.chat.commands.registry import Command, find_command
-from bot.chat.early_group_messages import EarlyGroupMessages, depends_on_membership
-from bot.chat.job_answers import JobAnswers
+from bot.chat.early_group_messages import EarlyGroupMessages
 from bot.chat.message_turns import MessageTurns
-from bot.chat.question_answers import take_answer
+from bot.chat.question_answers import JobAnswers, take_answer
 from bot.chat.refusals import RefusalReplies, group_by_lane
 from bot.chat.update_parser import UpdateParser
 from bot.db.engine import Database
@@ -97,7 +96,7 @@ class UpdateRunner:
     async def _place_or_handle(self, items: tuple[InboxItem, ...]) -> None:
         read = self._deps.groups.directory.numbers.read
         items = tuple(replace(item, body=read(item.body)) for item in items)
-        if not depends_on_membership(items[0]):
+        if not _depends_on_membership(items[0]):
             await self._handle_by_role(items)
             return
         async with self._group_lock:
@@ -315,6 +314,12 @@ class UpdateRunner:
         if role:
             return partial(self._refusals.refuse_message, update), ""
         return strangers.reject_stranger, ""
+
+
+def _depends_on_membership(item: InboxItem) -> bool:
+    """Whether an item adds the bot to a chat or removes it, or came from a group not known to be open."""
+    is_unplaced = item.shape == "other" and item.lane is None
+    return is_unplaced and not item.body.keys().isdisjoint({"message", "my_chat_member"})
 
 
 def _needs_moderator(update: ParsedUpdate) -> bool:
