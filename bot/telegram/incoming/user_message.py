@@ -93,8 +93,17 @@ def compose_user_messages(
             )
         )
         sent_times.append(album[0].sent_at)
-    # A name in the reasons might be read as Markdown.
-    notes = (
+    preface = ""
+    if any(message.media is not None for message in messages):
+        preface = _describe_unread(messages, media_texts, translate)
+    return UserMessages(tuple(texts), tuple(attachments), tuple(sent_times), preface)
+
+
+def _describe_unread(
+    messages: Sequence[IncomingMessage], media_texts: Sequence[MediaText], translate: Translator
+) -> str:
+    """What stands before an answer about what was not read, or not all of it; or ""."""
+    notes = (  # a name in the reasons might be read as Markdown
         describe_unusable(messages, translate, with_names=False),
         describe_partial(media_texts, translate),
         describe_frames(
@@ -102,8 +111,7 @@ def compose_user_messages(
         ),
     )
     told = " ".join(note for note in notes if note)
-    preface = f"({told})\n\n" if told else ""
-    return UserMessages(tuple(texts), tuple(attachments), tuple(sent_times), preface)
+    return f"({told})\n\n" if told else ""
 
 
 def explain_refusal(messages: Sequence[IncomingMessage], translate: Translator = ENGLISH) -> str:
