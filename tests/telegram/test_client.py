@@ -89,8 +89,16 @@ async def test_telegram_away_at_the_start_is_told_once_with_host_and_reason(
     caplog: pytest.LogCaptureFixture,
 ):
     stop = asyncio.Event()
-    asyncio.get_running_loop().call_later(1.0, stop.set)  # three attempts
-    async with open_bot("123:secret", "http://127.0.0.1:9", stop) as bot:
-        assert bot is None
+
+    async def stop_after_further_attempts() -> None:
+        while not caplog.messages:  # noqa: ASYNC110  # no event says so
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(1.0)
+        stop.set()
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(stop_after_further_attempts())
+        async with open_bot("123:secret", "http://127.0.0.1:9", stop) as bot:
+            assert bot is None
     [line] = caplog.messages
     assert line == "Telegram at 127.0.0.1 does not answer: Connection refused"

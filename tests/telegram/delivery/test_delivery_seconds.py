@@ -16,7 +16,7 @@ from tests.support.delivery_harness import ANN, DeliveryHarness
 
 
 @pytest.fixture
-async def harness(database: Database) -> AsyncIterator[DeliveryHarness]:
+async def harness(patience: None, database: Database) -> AsyncIterator[DeliveryHarness]:
     api = BotApi(limits=FloodLimits.unlimited())
     api.person(ANN.chat, "Ann")
     async with api.serve_on_loopback() as url:

@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import logging
+import socket
 import time
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +16,7 @@ from bot.domain import Button, Lane, Part
 from bot.http_server import serve
 from bot.sim.telegram.server import BotApi, BotApiFault, FloodLimits
 from bot.telegram.delivery import sender as sender_module
+from bot.telegram.delivery.rate_budget import CallRate
 from tests.support.delivery_harness import ANN, GENEROUS_LIMITS, DeliveryHarness
 
 BOLD = ({"type": "bold", "offset": 0, "length": 5},)
@@ -25,7 +28,9 @@ def telegram() -> FloodLimits:
 
 
 @pytest.fixture
-async def harness(database: Database, telegram: FloodLimits) -> AsyncIterator[DeliveryHarness]:
+async def harness(
+    patience: None, database: Database, telegram: FloodLimits
+) -> AsyncIterator[DeliveryHarness]:
     api = BotApi(limits=telegram)
     api.person(7).send("hello")
     async with serve(api.app) as url:
@@ -86,34 +91,37 @@ async def test_a_reply_to_a_deleted_message_arrives_without_it(harness: Delivery
     assert harness.list_texts() == ["late"]
 
 
-async def test_a_flood_cools_one_chat_and_its_message_arrives_afterwards(harness: DeliveryHarness):
+async def test_a_flood_cools_one_chat(harness: DeliveryHarness):
     harness.api.person(8, "Ben").send("hello")
-    harness.api.inject_fault(BotApiFault.flood(1), "sendMessage", chat_id=7)
-    async with harness.run_sender() as sender:
+    harness.api.inject_fault(BotApiFault.flood(3600), "sendMessage", chat_id=7)
+    async with harness.run_sender():
         await harness.send_text("for Ann")
         await harness.api.wait_until(lambda: harness.list_methods(7))
         await harness.send_text("for Ben", item=2, lane=Lane(8))
         await harness.api.wait_until(lambda: harness.list_texts(8))
-        assert not harness.list_texts()
-        await sender.wait_until_idle()
-    assert harness.list_texts() == ["for Ann"]
-    refused, delivered = harness.list_calls()
-    assert refused.answered_at is not None
-    assert delivered.arrived_at - refused.answered_at > 1.0
-    assert await harness.load_states() == ["done", "done"]
+    assert not harness.list_texts()
+    assert await harness.load_states() == ["new", "done"]
 
 
 async def test_what_surely_did_not_arrive_is_sent_again(harness: DeliveryHarness, failures: asyncio.Event):
+    with socket.socket() as reserved:  # nobody else has the port while no server has it
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        await fail_and_deliver(harness, failures, reserved.getsockname()[1])
+    assert harness.list_texts() == ["hello"]
+    assert await harness.load_states() == ["done"]
+
+
+async def fail_and_deliver(harness: DeliveryHarness, failures: asyncio.Event, port: int) -> None:
+    """Send a message while Telegram, at this port, is away for a moment."""
     async with contextlib.AsyncExitStack() as telegram:
-        harness.url = await telegram.enter_async_context(serve(harness.api.app))
+        harness.url = await telegram.enter_async_context(serve(harness.api.app, port=port))
         async with harness.run_sender() as sender:
             await telegram.aclose()
             await harness.send_text("hello")
             await failures.wait()
-            async with serve(harness.api.app, port=int(harness.url.rpartition(":")[2])):
+            async with serve(harness.api.app, port=port):
                 await sender.wait_until_idle()
-    assert harness.list_texts() == ["hello"]
-    assert await harness.load_states() == ["done"]
 
 
 async def test_refused_formatting_is_sent_plain(harness: DeliveryHarness):
@@ -128,12 +136,16 @@ async def test_refused_formatting_is_sent_plain(harness: DeliveryHarness):
     assert await harness.load_states() == ["done"]
 
 
-async def test_formatting_survives_a_flood(harness: DeliveryHarness):
+async def test_a_message_arrives_after_a_flood_with_its_formatting(harness: DeliveryHarness):
     harness.api.inject_fault(BotApiFault.flood(1), "sendMessage")
     async with harness.run_sender() as sender:
         await harness.store_parts((Part("hello", BOLD),))
         await sender.wait_until_idle()
     assert harness.api.chat(7).bot_messages[0].entities[0]["type"] == "bold"
+    refused, delivered = harness.list_calls()
+    assert refused.answered_at is not None
+    assert delivered.arrived_at - refused.answered_at > 1.0
+    assert await harness.load_states() == ["done"]
 
 
 async def test_a_topic_that_is_gone_is_left_out(harness: DeliveryHarness):
@@ -200,21 +212,19 @@ async def test_a_lane_that_crashes_stops_no_other_and_continues(
 async def test_lanes_of_one_chat_share_its_budget(harness: DeliveryHarness):
     ann = harness.api.person(7)
     topics = [ann.create_topic(f"Topic {number}").thread_id for number in range(5)]
-    async with harness.run_sender() as sender:
+    harness.limits = replace(harness.limits, private=CallRate(3600.0, 3))
+    async with harness.run_sender():
         for topic in topics:
             await harness.store_parts((Part(f"in {topic}"),), item=topic, lane=Lane(7, topic))
-        await sender.wait_until_idle()
-    assert sorted(harness.list_texts()) == [f"in {topic}" for topic in topics]
-    times = sorted(call.arrived_at for call in harness.list_calls())
-    # A second apart when they are sent; on a busy machine the first arrives late.
-    assert times[3] - times[0] >= 0.5
-    assert times[4] - times[1] >= 0.5
+        await harness.api.wait_until(lambda: len(harness.list_texts()) == 3)
+    assert len(harness.list_calls()) == 3
+    assert sorted(await harness.load_states()) == ["done"] * 3 + ["new"] * 2
 
 
 @pytest.mark.parametrize("telegram", [FloodLimits.unlimited()])
-async def test_a_hundred_chats_are_served_side_by_side(harness: DeliveryHarness):
+async def test_many_chats_are_served_side_by_side(harness: DeliveryHarness):
     harness.limits = GENEROUS_LIMITS
-    lanes = [Lane(100 + n) for n in range(100)]
+    lanes = [Lane(100 + n) for n in range(40)]
     for lane in lanes:
         harness.api.person(lane.chat).send("hello")
     async with harness.run_sender() as sender:

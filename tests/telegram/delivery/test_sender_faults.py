@@ -51,7 +51,9 @@ async def run_turn(harness: DeliveryHarness, sender, item: int, dice: random.Ran
 
 
 @pytest.mark.parametrize("seed", range(10))
-async def test_in_a_storm_of_failures(seed: int, database: Database, monkeypatch: pytest.MonkeyPatch):
+async def test_in_a_storm_of_failures(
+    seed: int, database: Database, patience: None, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(lane_calls, "_FIRST_BACKOFF_SECONDS", 0.01)
     dice = random.Random(seed)
     api = BotApi(limits=FloodLimits.unlimited())

@@ -102,7 +102,7 @@ async def test_it_stops_while_the_database_cannot_be_written(harness: DeliveryHa
     flaky.full = True
     harness.database = flaky
     async with harness.run_sender() as sender:
-        await asyncio.wait_for(flaky.refused.wait(), 30.0)
+        await asyncio.wait_for(flaky.refused.wait(), 60.0)
         sender.stop()
     harness.database = database
     async with harness.run_sender() as sender:

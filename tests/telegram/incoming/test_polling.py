@@ -481,4 +481,5 @@ def test_whole_updates_are_found_in_any_answer(junk: bytes, numbers: list[int]):
             *(json.dumps(update_json, separators=(",", ":")) for update_json in updates),
         ]
     )
-    assert list(parse_whole_updates(answer))[-len(updates) :] == updates
+    found = list(parse_whole_updates(answer))
+    assert found[len(found) - len(updates) :] == updates
