@@ -43,7 +43,7 @@ async def open_simulated_client(
     endpoint: SimulatedEndpoint, seats: int = 4, model: str | None = "diffusiongemma"
 ) -> AsyncIterator[ModelClient]:
     async with serve(endpoint.app) as url:
-        client = ModelClient(f"{url}/v1", model, SeatLimiter(seats), silence_seconds=5)
+        client = ModelClient(f"{url}/v1", model, SeatLimiter(seats), silence_seconds=60)
         try:
             yield client
         finally:

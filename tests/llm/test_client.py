@@ -20,7 +20,7 @@ from tests.support.recorded_endpoint import (
 TOOL = {"name": "clock", "description": "Time", "parameters": {"type": "object"}}
 
 
-async def call_client(response: RecordedResponse, silence_seconds: float = 5.0) -> Reply:
+async def call_client(response: RecordedResponse, silence_seconds: float = 60.0) -> Reply:
     async with open_client(ReplayServer([response]), silence_seconds=silence_seconds) as client:
         return await client.call(make_request(), ignore, ignore)
 

@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from bot.domain import Message
 from bot.http_server import serve
+from bot.llm import client as llm_client
 from bot.llm.dialect import write_messages, write_tools
 from bot.llm.endpoint_config import RouteAnswer
 from bot.sim.vllm.server import SimulatedEndpoint
@@ -23,6 +24,14 @@ BODY = {
     "tools": write_tools([TOOL]),
     "chat_template_kwargs": {"enable_thinking": True},
 }
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up no route because the machine is busy."""
+    monkeypatch.setattr(llm_client, "QUICK_SECONDS", 60.0)
+
+
 QUESTION = {"input": "x", "questions": [{"type": "predicate", "instructions": "a"}]}
 
 
@@ -31,7 +40,7 @@ async def test_a_prompt_is_counted_as_a_call_sends_it() -> None:
     async with (
         serve(endpoint.app) as url,
         connect_client(url, api_key="k") as client,
-        httpx.AsyncClient(headers={"authorization": "Bearer k"}) as http,
+        httpx.AsyncClient(headers={"authorization": "Bearer k"}, verify=False, timeout=60) as http,
     ):
         count = await client.count_tokens(MESSAGES, [TOOL], thinking=True)
         await http.post(f"{url}/v1/chat/completions", json={**BODY, "max_tokens": 5})
@@ -76,7 +85,7 @@ async def test_a_question_and_the_call_after_it_share_a_connection() -> None:
         await endpoint.app(scope, receive, send)
 
     async with serve(note_peer) as url, connect_client(url) as client:
-        assert (await client.ask_typed_questions("/decisions", QUESTION)).body["answers"]
+        assert (await client.ask_typed_questions("/decisions", QUESTION, timeout_seconds=60)).body["answers"]
         assert await client.count_tokens(MESSAGES, [TOOL], thinking=True)
         await client.call(make_request(), ignore, ignore)
     assert len(peers) == 1

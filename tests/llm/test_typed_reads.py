@@ -11,7 +11,7 @@ from bot.http_server import serve
 from bot.llm.heavy_work import HEAVY_WORK, MAX_DESCRIPTION_CHARS, MAX_TEXT_CHARS, MAX_TOOLS, describe_work
 from bot.llm.typed_reads import MAX_OPTIONS, MAX_QUESTIONS, ChoiceQuestion, TypedReader, TypedReading
 from bot.sim.vllm.server import Profile, SimulatedEndpoint
-from tests.support.recorded_endpoint import connect_client
+from tests.support.recorded_endpoint import PatientReader, connect_client
 
 
 def make_definition(name: str, description: str = "Does it.") -> dict[str, Any]:
@@ -30,7 +30,7 @@ async def read_repeatedly(
 ) -> Any:
     """The last of several readings, and the reader."""
     async with serve(endpoint.app) as url, connect_client(url, api_key=endpoint.api_key) as client:
-        reader = TypedReader(client)
+        reader = PatientReader(client)
         for _ in range(times):
             reading = await reader.read((HEAVY_WORK,), describe_work(texts, tools))
     return reading, reader
@@ -66,7 +66,7 @@ async def test_several_questions_are_one_request(profile: Profile) -> None:
         await endpoint.app(scope, receive_noted, send)
 
     async with serve(note_bodies) as url, connect_client(url) as client:
-        reader = TypedReader(client)
+        reader = PatientReader(client)
         readings = [await reader.read((HEAVY_WORK, TEAM), "My card!") for _ in range(2)]
     chances = {"heavy": {"yes": 0.25}, "team": {"cards": 0.25, "trips": 0.75}}
     assert [reading and reading.chances for reading in readings] == [chances, chances]
@@ -90,7 +90,7 @@ async def test_an_endpoint_without_a_route_is_asked_once(profile: Profile) -> No
 
 async def test_an_endpoint_that_serves_another_model_is_not_asked_again() -> None:
     async with serve(SimulatedEndpoint(model="another").app) as url, connect_client(url, "this") as client:
-        reader = TypedReader(client)
+        reader = PatientReader(client)
         assert await reader.read((HEAVY_WORK,), "hi") is None
     assert reader.is_supported is False
 
@@ -102,7 +102,7 @@ async def test_without_a_model_name_the_served_model_is_asked_also_after_a_chang
         await served[0].app(scope, receive, send)
 
     async with serve(app) as url, connect_client(url) as client:
-        reader = TypedReader(client)
+        reader = PatientReader(client)
         readings = [await reader.read((HEAVY_WORK,), "hi")]
         served.pop(0)
         readings += [await reader.read((HEAVY_WORK,), "hi") for _ in range(2)]
@@ -112,7 +112,7 @@ async def test_without_a_model_name_the_served_model_is_asked_also_after_a_chang
 async def test_an_endpoint_that_is_away_is_asked_again() -> None:
     endpoint = SimulatedEndpoint()
     async with serve(endpoint.app) as url, connect_client(url) as client:
-        reader = TypedReader(client)
+        reader = PatientReader(client)
         endpoint.simulate_loading(60)
         assert await reader.read((HEAVY_WORK,), "hi") is None
         assert reader.is_supported is None
@@ -125,7 +125,7 @@ async def test_what_the_model_cannot_answer_is_not_asked_and_ends_nothing() -> N
     wide = replace(TEAM, options={str(number): "" for number in range(MAX_OPTIONS + 1)})
     endpoint = SimulatedEndpoint()
     async with serve(endpoint.app) as url, connect_client(url) as client:
-        reader = TypedReader(client)
+        reader = PatientReader(client)
         assert await reader.read(many, "hi") is None
         assert await reader.read((wide,), "hi") is None
         assert (endpoint.typed_questions, reader.is_supported) == ([], None)
@@ -142,7 +142,7 @@ async def read_body(body: bytes) -> tuple[TypedReading | None, TypedReader]:
         await send({"type": "http.response.body", "body": models if "models" in scope["path"] else body})
 
     async with serve(app) as url, connect_client(url) as client:
-        reader = TypedReader(client)
+        reader = PatientReader(client)
         return await reader.read((HEAVY_WORK, TEAM), "hi"), reader
 
 
@@ -194,10 +194,10 @@ async def test_an_answer_that_is_late_is_given_up() -> None:
     async with serve(endpoint.app) as url, connect_client(url) as client:
         endpoint.hold()
         reader = TypedReader(client)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             assert await reader.read((HEAVY_WORK,), "hi", timeout_seconds=0.05) is None
         endpoint.release()
-        assert await reader.read((HEAVY_WORK,), "hi", timeout_seconds=30) is not None
+        assert await reader.read((HEAVY_WORK,), "hi", timeout_seconds=60) is not None
 
 
 async def test_the_text_sent_is_bounded_and_neutralised() -> None:

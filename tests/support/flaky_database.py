@@ -11,7 +11,7 @@ from bot.errors import StoreUnavailable
 
 
 class FlakyDatabase(SqliteDatabase):
-    """A database that cannot be written while `full` is set.
+    """A database that cannot be written while `full` is set, nor for the next `refusals_left` transactions.
 
     `refused_count`: the transactions it refused; `refused` is set by the first. `durable`: what was asked of
     its last transaction.
@@ -20,13 +20,15 @@ class FlakyDatabase(SqliteDatabase):
     def __init__(self, database: Database) -> None:
         self.database = database
         self.full = False
+        self.refusals_left = 0
         self.refused_count = 0
         self.refused = asyncio.Event()
         self.durable = False
 
     @contextlib.asynccontextmanager
     async def transaction(self, *, durable: bool = True) -> AsyncIterator[Transaction]:
-        if self.full:
+        if self.full or self.refusals_left:
+            self.refusals_left = max(0, self.refusals_left - 1)
             self.refused_count += 1
             self.refused.set()
             raise StoreUnavailable("the disk is full")

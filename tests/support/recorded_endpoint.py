@@ -18,8 +18,10 @@ from bot.domain import Message, ModelRequest
 from bot.http_server import serve
 from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
+from bot.llm.typed_reads import TypedQuestions, TypedReader, TypedReading
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "endpoint"
+PATIENCE_SECONDS = 60.0  # the machine may be busy
 
 
 @dataclass
@@ -121,9 +123,18 @@ class _StreamedAnswer(Response):
         await send({"type": "http.response.body", "body": b""})
 
 
+class PatientReader(TypedReader):
+    """Waits for a reading however busy the machine is."""
+
+    async def read(
+        self, questions: TypedQuestions, state: str, *, timeout_seconds: float = PATIENCE_SECONDS
+    ) -> TypedReading | None:
+        return await super().read(questions, state, timeout_seconds=PATIENCE_SECONDS)
+
+
 @contextlib.asynccontextmanager
 async def open_client(
-    replay: ReplayServer, *, seats: int = 4, silence_seconds: float = 5.0
+    replay: ReplayServer, *, seats: int = 4, silence_seconds: float = PATIENCE_SECONDS
 ) -> AsyncIterator[ModelClient]:
     """The real client against recorded responses."""
     async with (
@@ -142,7 +153,7 @@ async def connect_client(
     *,
     seats: int = 4,
     api_key: str | None = None,
-    silence_seconds: float = 5.0,
+    silence_seconds: float = PATIENCE_SECONDS,
 ) -> AsyncIterator[ModelClient]:
     """The real client of a server."""
     client = ModelClient(

@@ -13,13 +13,12 @@ from bot.domain import Lane
 from bot.http_server import serve
 from bot.llm.address_question import MIN_CHANCE, GroupMessage
 from bot.llm.seats import SeatLimiter
-from bot.llm.typed_reads import TypedReader
 from bot.sim.vllm.server import Profile, SimulatedEndpoint
 from bot.turns.address_judge import AddressJudge
 from bot.turns.call_ledger import CallLedger
 from bot.turns.endpoints import ModelEndpoint
 from bot.turns.recorded_reads import RecordedReads
-from tests.support.recorded_endpoint import connect_client
+from tests.support.recorded_endpoint import PatientReader, connect_client
 from tests.support.turn_harness import SHUTDOWN_SECONDS, ScriptedModel, TurnHarness
 
 LANE = Lane(-100)
@@ -33,7 +32,7 @@ async def open_judge(
     """A judge with one seat."""
     seats = SeatLimiter(1)
     async with serve(endpoint.app) as url, connect_client(url) as client:
-        main = ModelEndpoint("main", "http://there/v1", client, lambda: "model", TypedReader(client))
+        main = ModelEndpoint("main", "http://there/v1", client, lambda: "model", PatientReader(client))
         ledger = CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS)
         reads = RecordedReads(database, ledger, main)
         yield AddressJudge(reads, seats, max_seat_seconds=max_seat_seconds), seats

@@ -80,7 +80,7 @@ async def test_a_read_that_is_cancelled_does_not_stay_open(database: Database) -
     ledger = CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS)
     reader = SilentReader()
     async with asyncio.TaskGroup() as tasks:
-        read = ledger.read_once(NEW_CALL, cast(TypedReader, reader), (HEAVY_WORK,), "a state", 2.0)
+        read = ledger.read_once(NEW_CALL, cast(TypedReader, reader), (HEAVY_WORK,), "a state", 60.0)
         reading = tasks.create_task(read)
         await reader.was_asked.wait()
         reading.cancel()

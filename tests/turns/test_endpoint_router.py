@@ -89,8 +89,8 @@ async def test_when_both_are_down_each_is_tried_until_patience_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     # The last one alone is longer than the patience.
-    monkeypatch.setattr(model_caller, "BACKOFF_SECONDS", (0.0, 0.0, 5.0))
-    async with open_two_endpoints(tmp_path, model_wait=4.5) as both:
+    monkeypatch.setattr(model_caller, "BACKOFF_SECONDS", (0.0, 0.0, 11.0))
+    async with open_two_endpoints(tmp_path, model_wait=10) as both:
         both.main.inject_fault("busy", times=None)
         both.fallback.inject_fault("busy", times=None)
         both.gateway.ann.send("@@say:here@@")
@@ -177,7 +177,7 @@ async def test_a_turn_of_the_second_is_retried_and_revised_there(tmp_path: Path)
         await both.wait_for_answer(1)
         both.gateway.ann.edit(asked, "/deep @@say:further@@ away")
         changed = f"further\n\n{SIGNATURE}"
-        await both.gateway.api.wait_until(lambda: both.final_texts() == [changed], 20)
+        await both.gateway.api.wait_until(lambda: both.final_texts() == [changed])
         both.gateway.ann.send("/retry")
         await both.wait_for_answer(2)
         both.main.inject_fault("busy", times=2)

@@ -84,13 +84,14 @@ async def store_document(database: Database, text: str, name: str = "lease.pdf")
 
 
 async def test_what_either_side_wrote_is_found_with_its_day(harness: TurnHarness, database: Database):
+    days = [datetime.now(UTC).date()]
     await talk(harness, "My locker code is 4711.", make_reply("Shall I keep your **locker** code?"))
     assert ("the user", "My locker code is 4711.") in [
         (source, text.partition("] ")[2] or text) for source, text in await find(database, "locker codes")
     ]
     assert ("you", "Shall I keep your **locker** code?") in await find(database, "locker codes")
     [passage] = await HistorySearch(database, LANE).find("4711")
-    assert passage.said == datetime.now(UTC).date()
+    assert passage.said in (*days, datetime.now(UTC).date())
 
 
 async def test_no_character_of_a_message_makes_it_two(harness: TurnHarness, database: Database):
@@ -138,11 +139,14 @@ async def test_days_that_the_words_name_narrow_the_search_unless_nothing_is_ther
     async with database.transaction() as tx:
         await tx.execute(update(messages).values(made_at=datetime(2026, 5, 9, tzinfo=UTC).timestamp()))
     await talk(harness, "The plumber is called Weber now.")
+    async with database.transaction() as tx:
+        moment = datetime(2026, 11, 30, 23, 59, tzinfo=UTC).timestamp()
+        await tx.execute(update(messages).where(messages.c.turn == 2).values(made_at=moment))
 
     async def find_names(words: str) -> set[str]:
         return {text.split()[-1] for source, text in await find(database, words) if source == "the user"}
 
-    assert await find_names(datetime.now(UTC).strftime("plumber %B %Y")) == {"now."}
+    assert await find_names("plumber November 2026") == {"now."}
     assert await find_names("plumber May 2026") == {"Rossi."}
     assert await find_names("plumber May 2019") == {"Rossi.", "now."}
 
@@ -232,6 +236,7 @@ async def say(gateway: GatewayHarness, text: str, answer: str) -> None:
 
 async def test_what_has_left_the_prompt_is_found_through_the_whole_gateway(tmp_path: Path):
     look = '@@tool:look_back {"words": "locker code"}@@'
+    days = [time.strftime("%Y-%m-%d", time.gmtime())]
     async with running_gateway(tmp_path, prompt_budget=2000, thinking="off") as gateway:
         await say(gateway, "My locker code is 4711.", "Noted.")
         for number in range(8):
@@ -239,7 +244,8 @@ async def test_what_has_left_the_prompt_is_found_through_the_whole_gateway(tmp_p
         await say(gateway, look, "There it is.")
         first, last = (json.dumps(request.body["messages"]) for request in gateway.endpoint.requests[-2:])
         assert "4711" not in first
-        assert f"{time.strftime('%Y-%m-%d', time.gmtime())}, the user: " in last
+        days.append(time.strftime("%Y-%m-%d", time.gmtime()))
+        assert any(f"{day}, the user: " in last for day in days)
         assert "My locker code is 4711." in last
         gateway.ann.send("/new")
         await say(gateway, look, "Found again.")
@@ -268,9 +274,11 @@ async def test_the_best_twenty_are_put_in_order_where_that_has_gained_something(
         "Our teacher drew a lantern, three bells and some rope",
         "Children carried one lantern through muddy fields",
     )
-    await talk(harness, "Good morning")  # the first message of a day has a stamp
     for sentence in sentences:
         await talk(harness, sentence)
+    async with harness.database.transaction() as tx:  # without the stamp that the first message of a day has
+        is_stamped = messages.c.text.startswith("[")
+        await tx.execute(update(messages).where(is_stamped).values(text=sentences[0]))
     words_alone = [text for _, text in await find(harness.database, "lantern")]
     assert len(words_alone) == 5
     others = {sentence for sentence in sentences if sentence not in words_alone}

@@ -6,13 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bot.db.engine import Database
 from bot.db.tables import model_calls
 from bot.domain import Message
 from bot.http_server import serve
+from bot.llm import client
 from bot.llm.typed_reads import TypedReader
 from bot.sim.vllm.server import Profile, SimulatedEndpoint
 from bot.tool_registry.toolbox import Toolbox
+from bot.turns import preflight
 from bot.turns.call_ledger import CallLedger
 from bot.turns.endpoints import ModelEndpoint
 from bot.turns.preflight import Preflight
@@ -28,6 +32,13 @@ PROMPT = (Message("system", "Be brief."), Message("user", "How late is it?"))
 ROW = ("turn", "purpose", "outcome", "prompt_tokens", "completion_tokens", "endpoint", "tools_offered")
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up no read because the machine is busy."""
+    monkeypatch.setattr(client, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(preflight, "QUICK_SECONDS", 60.0)
+
+
 def make_request(*, count: bool = False, read: bool = False, toolbox: Toolbox = TOOLS) -> PreflightRequest:
     return PreflightRequest(ADMIN, count, read, thinking=True, prompt=PROMPT, toolbox=toolbox)
 
@@ -36,10 +47,10 @@ def make_request(*, count: bool = False, read: bool = False, toolbox: Toolbox = 
 async def open_preflight(
     database: Database, endpoint: SimulatedEndpoint, model_name: str = "model"
 ) -> AsyncIterator[Preflight]:
-    async with serve(endpoint.app) as url, connect_client(url, api_key=endpoint.api_key) as client:
+    async with serve(endpoint.app) as url, connect_client(url, api_key=endpoint.api_key) as model:
         ledger = CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS)
-        main = ModelEndpoint("main", "http://there/v1", client, lambda: model_name, TypedReader(client))
-        yield Preflight(client, RecordedReads(database, ledger, main))
+        main = ModelEndpoint("main", "http://there/v1", model, lambda: model_name, TypedReader(model))
+        yield Preflight(model, RecordedReads(database, ledger, main))
 
 
 async def load_rows(database: Database) -> list[tuple[Any, ...]]:
@@ -48,8 +59,8 @@ async def load_rows(database: Database) -> list[tuple[Any, ...]]:
 
 async def test_a_judgement_is_a_row_of_the_ledger(database: Database) -> None:
     endpoint = SimulatedEndpoint(judge=lambda question: (3, 1), api_key="k")
-    async with open_preflight(database, endpoint) as preflight:
-        result = await preflight.run(make_request(read=True), ["Compare these two papers."])
+    async with open_preflight(database, endpoint) as asked:
+        result = await asked.run(make_request(read=True), ["Compare these two papers."])
     assert result == PreflightResult(None, 0.75, 1)
     [row] = await load_rows(database)
     assert row[:3] == (None, "decision", "ok")
@@ -60,17 +71,17 @@ async def test_a_judgement_is_a_row_of_the_ledger(database: Database) -> None:
 async def test_the_row_of_a_read_names_the_model_that_answered(database: Database) -> None:
     """The name is not fetched yet when the first read of a process is stored."""
     endpoint = SimulatedEndpoint(judge=lambda question: (3, 1))
-    async with open_preflight(database, endpoint, model_name="unknown") as preflight:
-        await preflight.run(make_request(read=True), ["Compare these two papers."])
+    async with open_preflight(database, endpoint, model_name="unknown") as asked:
+        await asked.run(make_request(read=True), ["Compare these two papers."])
     rows = await TurnHarness(database, ScriptedModel()).load_rows(model_calls, "purpose", "model")
     assert rows == [("decision", endpoint.model)]
 
 
 async def test_a_count_is_exact_and_has_no_row(database: Database) -> None:
     endpoint = SimulatedEndpoint()
-    async with open_preflight(database, endpoint) as preflight:
-        result = await preflight.run(make_request(count=True), ["hi"])
-        result_without_tools = await preflight.run(make_request(count=True, toolbox=Toolbox(())), ["hi"])
+    async with open_preflight(database, endpoint) as asked:
+        result = await asked.run(make_request(count=True), ["hi"])
+        result_without_tools = await asked.run(make_request(count=True, toolbox=Toolbox(())), ["hi"])
     assert result.prompt_tokens is not None
     assert result_without_tools.prompt_tokens is not None
     assert result.prompt_tokens > result_without_tools.prompt_tokens + 300
@@ -78,11 +89,9 @@ async def test_a_count_is_exact_and_has_no_row(database: Database) -> None:
 
 
 async def test_an_endpoint_that_cannot_judge_is_asked_once(database: Database) -> None:
-    async with open_preflight(
-        database, SimulatedEndpoint(replace(Profile.today(), logprobs=False))
-    ) as preflight:
-        first = await preflight.run(make_request(read=True), ["hi"])
-        second = await preflight.run(make_request(read=True), ["hi"])
+    async with open_preflight(database, SimulatedEndpoint(replace(Profile.today(), logprobs=False))) as asked:
+        first = await asked.run(make_request(read=True), ["hi"])
+        second = await asked.run(make_request(read=True), ["hi"])
     assert first == PreflightResult(None, None, 1)
     assert second == PreflightResult(None, None, None)
     assert [row[:5] for row in await load_rows(database)] == [(None, "decision", "failed", None, None)]
@@ -90,8 +99,8 @@ async def test_an_endpoint_that_cannot_judge_is_asked_once(database: Database) -
 
 async def test_nothing_is_asked_that_is_not_needed(database: Database) -> None:
     endpoint = SimulatedEndpoint()
-    async with open_preflight(database, endpoint) as preflight:
-        assert await preflight.run(make_request(), ["hi"]) == PreflightResult()
+    async with open_preflight(database, endpoint) as asked:
+        assert await asked.run(make_request(), ["hi"]) == PreflightResult()
     assert endpoint.typed_questions == []
 
 

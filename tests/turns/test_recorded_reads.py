@@ -43,7 +43,8 @@ async def read_twice(
             ModelEndpoint("fallback", second_url, second_client, lambda: "there", TypedReader(second_client)),
         )
         for _ in range(2):
-            await reads.read(ReadSubject(CHAT, "decision", (HEAVY_WORK,), "a state", kinds))
+            subject = ReadSubject(CHAT, "decision", (HEAVY_WORK,), "a state", kinds)
+            await reads.read(subject, timeout_seconds=60.0)
     return len(main.typed_questions), len(second.typed_questions)
 
 

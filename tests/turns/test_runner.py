@@ -99,8 +99,17 @@ async def test_tools_called_after_a_stop_are_not_run_and_their_results_say_so(
 async def test_a_turn_out_of_time_in_its_tools_answers_with_what_was_found(
     database: Database, model: ScriptedModel
 ):
-    harness = TurnHarness(database, model, [look, make_hanging_tool(asyncio.Event())], turn_seconds=0.1)
-    model.script = [make_reply("", make_call("look", id="a"), make_call("hang", id="b"))]
+    @tool
+    async def use_up_time() -> str:
+        """Take for ever, once the other tool has its result."""
+        while ("look", "ok") not in await harness.load_rows(tool_calls, "name", "outcome"):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        harness.running_turns._handles[LANE.key].prolong(-3600.0)
+        await asyncio.Event().wait()
+        return ""
+
+    harness = TurnHarness(database, model, [look, use_up_time], turn_seconds=3600.0)
+    model.script = [make_reply("", make_call("look", id="a"), make_call("use_up_time", id="b"))]
     await harness.build_runner().run(await harness.new_request("go"))
     [answer] = await harness.load_answers()
     assert "I ran out of time" in answer
@@ -141,18 +150,14 @@ async def test_a_reply_is_kept_while_the_disk_is_full_and_not_requested_again(
 ):
     flaky = FlakyDatabase(database)
 
-    def fill_for_a_moment() -> None:
-        flaky.full = True
-        asyncio.get_running_loop().call_later(0.05, setattr, flaky, "full", False)
-
     @tool
     async def press_and_fill() -> str:
         """Press it."""
-        fill_for_a_moment()
+        flaky.refusals_left = 2
         return "pressed"
 
     async def reply_then_fill() -> Reply:
-        fill_for_a_moment()
+        flaky.refusals_left = 2
         return make_reply("", make_call("press_and_fill"))
 
     harness = TurnHarness(flaky, model, [press_and_fill])
@@ -161,7 +166,7 @@ async def test_a_reply_is_kept_while_the_disk_is_full_and_not_requested_again(
     assert await harness.load_answers() == ["It is done."]
     assert await harness.load_rows(model_calls, "outcome", "completion_tokens") == [("ok", 5), ("ok", 5)]
     assert await harness.load_rows(tool_calls, "outcome", "result") == [("ok", "pressed")]
-    assert flaky.refused_count >= 2
+    assert flaky.refused_count == 4
     assert len(model.requests) == 2
 
 
@@ -170,8 +175,7 @@ async def test_a_full_disk_while_the_endpoint_is_away_loses_nothing(database: Da
     harness = TurnHarness(flaky, model)
 
     async def away() -> Reply:
-        flaky.full = True
-        asyncio.get_running_loop().call_later(0.05, setattr, flaky, "full", False)
+        flaky.refusals_left = 3
         raise AWAY
 
     model.script = [away, make_reply("Here.")]
