@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from bot.db.engine import Database, open_database
 from tests.support.compiled_statements import share_compiled_statements
@@ -111,8 +111,10 @@ LONGEST = tuple(
 )
 """Modules whose tests take longest, mostly waiting; at the end they would run on alone."""
 
-settings.register_profile("all", deadline=None)  # a busy machine is no finding
-settings.register_profile("fast", deadline=None, max_examples=10)
+# A busy machine is no finding.
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("all", PATIENT)
+settings.register_profile("fast", PATIENT, max_examples=10)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
