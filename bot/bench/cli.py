@@ -33,13 +33,11 @@ QuickOption = Annotated[bool, typer.Option("--quick", help="Use fewer prompts, s
 ResultFolderOption = Annotated[
     Path | None, typer.Option("--out", help="Also write JSON, Markdown and a chart to this folder.")
 ]
-
-
-ReadEndpointOption = Annotated[
-    str | None, typer.Option("--endpoint", help="Instead, what typed reads gain at this endpoint.")
+CaseFoldersOption = Annotated[
+    list[Path], typer.Option(help="A folder with *.jsonl cases and tools.json; repeatable.")
 ]
 GainFolderOption = Annotated[
-    Path | None, typer.Option("--out", help="Also store that gain; `bench` beside the database switches on.")
+    Path | None, typer.Option("--out", help="Also store the gain; `bench` beside the database switches on.")
 ]
 
 
@@ -89,76 +87,48 @@ def gateway(
     return _build_work(measure, out, json)
 
 
-@bench.command(epilog="Examples: canvasgram bench thinking --data cases · --data a --data b --json")
+@bench.command(epilog="Example: canvasgram bench thinking --data cases --endpoint http://gpu:8000/v1")
 def thinking(
-    data: Annotated[list[Path], typer.Option(help="A folder with *.jsonl cases and tools.json; repeatable.")],
-    json: JsonOption = False,
-    endpoint: ReadEndpointOption = None,
+    data: CaseFoldersOption,
+    endpoint: EndpointOption = "http://localhost:8000/v1",
     key: KeyOption = None,
     out: GainFolderOption = None,
 ) -> None:
-    """Measure the choice to think: in which turns it is made, and how fast."""
-    from bot.bench.policies.output import format_json, format_lines
-    from bot.bench.policies.thinking import list_read_cases, run_thinking
+    """Measure what typed reads gain where words leave open whether to think."""
+    from bot.bench.policies.thinking import list_read_cases
 
-    if endpoint is not None:
-        _measure_reads("thinking", list_read_cases(data), endpoint, key, out)
-        return
-    report = run_thinking(data, functools.partial(typer.echo, err=True))
-    write_output(format_json(report) if json else format_lines(report))
+    _measure_reads("thinking", list_read_cases(data), endpoint, key, out)
 
 
-@bench.command("tools", epilog="Examples: canvasgram bench tools --data cases --registered 1000 --check")
-def many_tools(  # noqa: PLR0913  # an option is an argument here
-    data: Annotated[list[Path], typer.Option(help="A folder with *.jsonl cases and tools.json; repeatable.")],
+@bench.command(epilog="Example: canvasgram bench tools --data cases --registered 1000")
+def tools(
+    data: CaseFoldersOption,
     registered: Annotated[int, typer.Option(min=10, help="Tools registered for each case.")] = 200,
-    json: JsonOption = False,
-    check: Annotated[bool, typer.Option("--check", help="Exit with 1 if too few tools are reached.")] = False,
-    endpoint: ReadEndpointOption = None,
+    endpoint: EndpointOption = "http://localhost:8000/v1",
     key: KeyOption = None,
     out: GainFolderOption = None,
 ) -> None:
-    """Measure how the model reaches one of many tools."""
-    from bot.bench.policies.output import format_json
-    from bot.bench.policies.tool_search import (
-        ToolSearchOptions,
-        format_lines,
-        list_read_cases,
-        run_tool_search,
-    )
+    """Measure what typed reads gain where words do not tell many tools apart."""
+    from bot.bench.policies.tool_search import ToolSearchOptions, list_read_cases
 
-    options = ToolSearchOptions(tuple(data), registered)
-    if endpoint is not None:
-        _measure_reads("tools", list_read_cases(options), endpoint, key, out)
-        return
-    report = run_tool_search(options, functools.partial(typer.echo, err=True))
-    write_output(format_json(report) if json else format_lines(report))
-    if check and not report.has_passed:
-        raise typer.Exit(1)
+    cases = list_read_cases(ToolSearchOptions(tuple(data), registered))
+    _measure_reads("tools", cases, endpoint, key, out)
 
 
-@bench.command(
-    epilog="Examples: canvasgram bench recall --data recall · canvasgram bench recall --data recall --json"
-)
+@bench.command(epilog="Example: canvasgram bench recall --data recall --endpoint http://gpu:8000/v1")
 def recall(
     data: Annotated[
         Path,
         typer.Option(help="A folder with conversations*.json.gz and paragraphs.*.json.gz, with questions."),
     ],
-    json: JsonOption = False,
-    endpoint: ReadEndpointOption = None,
+    endpoint: EndpointOption = "http://localhost:8000/v1",
     key: KeyOption = None,
     out: GainFolderOption = None,
 ) -> None:
-    """Measure what a search of a chat finds. Shows BM25 beside it."""
-    from bot.bench.policies.output import format_json
-    from bot.bench.policies.recall import format_lines, list_read_cases, run_recall
+    """Measure what typed reads gain in a search of a chat."""
+    from bot.bench.policies.recall import list_read_cases
 
-    if endpoint is not None:
-        _measure_reads("recall", list_read_cases(data), endpoint, key, out)
-        return
-    report = run_recall(data, functools.partial(typer.echo, err=True))
-    write_output(format_json(report) if json else format_lines(report))
+    _measure_reads("recall", list_read_cases(data), endpoint, key, out)
 
 
 @bench.command(epilog="Example: canvasgram bench questions --endpoint http://gpu:8000/v1")

@@ -17,7 +17,7 @@ from bot.agent.tool_matching.features import extract_features
 from bot.agent.tool_matching.scores import build_features, match_tools
 from bot.bench.harness.statistics import percentile
 from bot.bench.policies.cases import PolicyCase, read_cases
-from bot.bench.policies.thinking import compute_auc
+from tests.bench.policies.thinking_scores import compute_auc
 
 TRAINING_FILES = ("cases.jsonl", "english.jsonl")
 IRRELEVANCE_SOURCE = "irrelevance"  # the source of cases that an offered tool is near to and does not fit
