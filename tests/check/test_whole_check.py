@@ -22,7 +22,6 @@ from bot.sim.vllm.server import (
     Timing,
     format_tool_call,
     scripted_brain,
-    with_model_faults,
 )
 from tests.support.endpoint_check import (
     QUICK_LIMITS,
@@ -31,6 +30,7 @@ from tests.support.endpoint_check import (
     ignore_progress,
     problem_statuses,
 )
+from tests.support.model_faults import with_model_faults
 
 SLOW_CANVASES = Timing.canvas(0.15)  # so slow that seats show
 VERY_SLOW_CANVASES = Timing.canvas(0.3)  # so slow that their order shows, also on a busy machine

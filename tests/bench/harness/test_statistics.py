@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.bench.harness.statistics import median, percentile
 from tests.bench.harness.figures import (
     Figure,
     FigureLimit,
@@ -19,6 +18,7 @@ from tests.bench.harness.figures import (
     require_answer,
     require_at_least,
 )
+from tests.bench.harness.statistics import median, percentile
 
 SECONDS = st.floats(0, 1e6)
 

@@ -16,10 +16,10 @@ from typing import Any
 from bot.agent.tool_calls import CheckedCall, check_call
 from bot.agent.tool_search import SearchableTools
 from bot.bench.harness import machine
-from bot.bench.harness.statistics import median, percentile
 from bot.domain import ToolCall, ToolResult
 from bot.errors import QuestionRefused
 from bot.tables import Line, TextTable
+from tests.bench.harness.statistics import median, percentile
 from tests.bench.policies.sample_calls import CallSampler, write_as_endpoint
 from tests.bench.policies.told_judgement import find_gaps
 from tools.base import Tool, ToolContext

@@ -13,7 +13,6 @@ from pathlib import Path
 from time import thread_time
 
 from bot.bench.harness import machine
-from bot.bench.harness.statistics import median, percentile
 from bot.bench.policies.recall import (
     MAX_QUESTIONS,
     RecallCase,
@@ -22,6 +21,7 @@ from bot.bench.policies.recall import (
     read_cases,
 )
 from bot.tables import Line, TextTable
+from tests.bench.harness.statistics import median, percentile
 
 MAX_RANK = 10
 BM25_K1 = 1.2

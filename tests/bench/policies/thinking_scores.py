@@ -12,11 +12,11 @@ from time import thread_time
 from bot.agent.heavy_turns.model import load_model
 from bot.agent.thinking_policy import ThinkingDecision
 from bot.bench.harness import machine
-from bot.bench.harness.statistics import median, percentile
 from bot.bench.policies.cases import PolicyCase
 from bot.bench.policies.thinking import decide_case, find_class, read_folder
 from bot.errors import QuestionRefused
 from bot.tables import Line, TextTable
+from tests.bench.harness.statistics import median, percentile
 
 ALL_CASES = "together"
 DECIDED_CASES = "without doubt"

@@ -10,7 +10,6 @@ from time import thread_time
 from bot.agent import history
 from bot.agent.tool_search import MAX_FOUND_TOOLS, SearchableTools, pick_tools
 from bot.bench.harness import machine
-from bot.bench.harness.statistics import median, percentile
 from bot.bench.policies.cases import PolicyCase
 from bot.bench.policies.tool_search import (
     PROMPT_BUDGET,
@@ -22,6 +21,7 @@ from bot.bench.policies.tool_search import (
     read_descriptions,
 )
 from bot.tables import Line, TextTable
+from tests.bench.harness.statistics import median, percentile
 
 ALL_SOURCES = "together"
 MIN_REACHED_SHARE = 0.95
