@@ -1,5 +1,6 @@
 """A restored backup repeats nothing that was done since it was made, and keeps later decisions."""
 
+import asyncio
 import os
 import sqlite3
 import stat
@@ -54,8 +55,13 @@ async def restore_into(
 
 
 async def send_and_wait(gateway: GatewayHarness, text: str, chat: int = ADMIN) -> None:
+    """Have somebody write, and wait until the answer has come and the database knows that."""
     gateway.api.person(chat, "Ann" if chat == ADMIN else "Bob").send(f"@@say:{text}@@")
     await gateway.api.wait_until(lambda: text in gateway.texts(chat))
+    unsent = "SELECT 1 FROM outbox WHERE state IN ('new', 'sending', 'open')"
+    async with asyncio.timeout(60):
+        while query_rows(gateway.settings.database_url, unsent):  # noqa: ASYNC110  # no event says so
+            await asyncio.sleep(0.01)
 
 
 async def keep_file(tx: Transaction, chat: int, text: str) -> None:
@@ -164,7 +170,7 @@ async def test_somebody_blocked_since_stays_blocked_and_a_forgotten_chat_is_forg
             gateway.ann.send("/forget")
             await gateway.api.wait_until(lambda: gateway.api.chat(ADMIN).bot_messages[-1].buttons)
             gateway.ann.tap(gateway.api.chat(ADMIN).bot_messages[-1], "Forget it all")
-            await gateway.api.wait_until(lambda: FORGOTTEN_TEXT in gateway.texts(), 30)
+            await gateway.api.wait_until(lambda: FORGOTTEN_TEXT in gateway.texts())
         url = gateway.settings.database_url
         async with open_database(url) as database, database.transaction() as tx:
             await people.put(tx, BOB, "Bob", "blocked", now=time.time())

@@ -97,7 +97,7 @@ async def forget_all(gateway: GatewayHarness) -> str:
     question = await ask_forget(gateway)
     text = question.text
     gateway.ann.tap(question, "Forget it all")
-    await gateway.api.wait_until(lambda: FORGOTTEN_TEXT in gateway.texts(), 30)
+    await gateway.api.wait_until(lambda: FORGOTTEN_TEXT in gateway.texts())
     return text
 
 
@@ -137,7 +137,7 @@ async def test_a_running_turn_is_stopped_and_waiting_messages_are_dropped(tmp_pa
         tmp_path, SimulatedEndpoint(timing=Timing(canvas_seconds=0.25), seats=1)
     ) as gateway:
         gateway.ann.send(long_story().replace("word0 ", f"{CANARY} "))
-        await gateway.wait_for_texts()
+        await gateway.wait_for_first_block()
         for _ in range(2):
             gateway.ann.send(WAITING_TEXT)
         await forget_all(gateway)
@@ -145,6 +145,7 @@ async def test_a_running_turn_is_stopped_and_waiting_messages_are_dropped(tmp_pa
         assert len(gateway.endpoint.requests) == 1
         assert gateway.endpoint.requests[0].cancelled
         assert find_traces(tmp_path) == []
+        gateway.endpoint.release()
         gateway.ann.send("@@say:Afresh.@@")
         await gateway.api.wait_until(lambda: "Afresh." in gateway.texts())
     async with open_database(gateway.settings.database_url) as database, database.read_transaction() as tx:
@@ -172,7 +173,7 @@ async def test_keeping_it_keeps_everything_and_a_second_tap_forgets_once(tmp_pat
         gateway.ann.tap(question, "Forget it all")
         gateway.ann.tap(question, "Forget it all")
         gateway.endpoint.release()
-        await gateway.api.wait_until(lambda: FORGOTTEN_TEXT in gateway.texts(), 30)
+        await gateway.api.wait_until(lambda: FORGOTTEN_TEXT in gateway.texts())
         gateway.ann.send("@@say:Afresh.@@")
         await gateway.api.wait_until(lambda: "Afresh." in gateway.texts())
         assert gateway.texts().count(FORGOTTEN_TEXT) == 1
@@ -236,7 +237,7 @@ async def test_after_a_leap_of_the_clock_a_start_deletes_nothing_and_tells_admin
         os.utime(copy, (time.time() - 400 * DAY_SECONDS,) * 2)
         async with gateway.run():
             await gateway.api.wait_until(
-                lambda: any("nothing was stored for 400 days" in text for text in gateway.texts()), 30
+                lambda: any("nothing was stored for 400 days" in text for text in gateway.texts())
             )
         assert copy.exists()
         assert await count_rows(gateway, messages) == 2

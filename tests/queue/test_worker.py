@@ -153,21 +153,25 @@ async def test_a_lane_continues_even_if_nobody_can_be_notified_of_a_failure(harn
 
 
 async def test_a_database_that_cannot_be_written_is_waited_for(harness: WorkerHarness):
+    has_begun = asyncio.Event()
+
     async def run(items: tuple[InboxItem, ...]) -> None:
-        if harness.database.refused_count < 3:
+        if not has_begun.is_set():
+            harness.database.refused.clear()
             harness.database.full = True
-            asyncio.get_running_loop().call_later(0.1, setattr, harness.database, "full", False)
+            has_begun.set()
         await harness.mark_done(items)
 
     harness.run = run
     harness.database.full = True
     await harness.store_items(1)
     async with harness.run_worker():
-        asyncio.get_running_loop().call_later(0.05, setattr, harness.database, "full", False)
+        for is_reached in (harness.database.refused, has_begun, harness.database.refused):
+            await is_reached.wait()
+            harness.database.full = is_reached is has_begun
         await harness.item_ended.wait()
     assert await harness.load_states() == [("done", None)]
     assert harness.give_up_reasons == []
-    assert harness.database.refused_count >= 2
 
 
 async def test_it_ends_while_the_database_cannot_be_written(harness: WorkerHarness):

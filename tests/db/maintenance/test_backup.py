@@ -19,6 +19,7 @@ from sqlalchemy.dialects.sqlite import dialect
 
 from bot.db.database_url import parse_database_path
 from bot.db.engine import Database
+from bot.db.maintenance import backup as backup_module
 from bot.db.maintenance.backup import (
     BackupDirectory,
     check_integrity,
@@ -91,17 +92,33 @@ async def test_a_backup_that_a_wrong_clock_named_never_outlives_the_one_just_mad
 
 
 async def test_others_write_while_a_backup_is_made_and_it_holds_one_snapshot(
-    database: Database, directory: BackupDirectory
+    database: Database, directory: BackupDirectory, monkeypatch: pytest.MonkeyPatch
 ):
     for number in range(4):
         await insert_notice(database, number, 4_000_000)
+    has_begun, may_go_on = threading.Event(), threading.Event()
+    build_callback = backup_module._build_progress_callback
+
+    def build_waiting_callback(target: Path, cancelled: threading.Event) -> Callable[[int, int, int], None]:
+        on_step = build_callback(target, cancelled)
+
+        def wait_once(*progress: int) -> None:
+            has_begun.set()
+            assert may_go_on.wait(60)
+            on_step(*progress)
+
+        return wait_once
+
+    monkeypatch.setattr(backup_module, "_build_progress_callback", build_waiting_callback)
     written = 0
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(directory.make_backup(now=NOW))
-        while not task.done():
+        assert await asyncio.to_thread(has_begun.wait, 60)
+        while not task.done():  # a copy that restarts with every commit would never end
             await insert_notice(database, 100 + written)
             written += 1
-    assert written > 3  # a copy that restarts with every commit would never have ended
+            if written == 4:
+                may_go_on.set()
     assert 4 <= count_notices(task.result()) < 4 + written
 
 

@@ -121,7 +121,7 @@ async def test_others_are_told_by_the_same_commit(server_database: Database, ser
             await fail()
         async with server_database.transaction() as tx:
             tx.changes.note_outbox(Lane(7))
-        assert await anext(other.wait_for_notifications(30.0)) == "7"
+        assert await anext(other.wait_for_notifications(60.0)) == "7"
 
 
 async def test_where_the_server_says_nothing_of_a_commit_its_work_is_done_all_the_same(

@@ -218,12 +218,12 @@ async def test_a_commit_that_a_thread_has_begun_ends_before_anything_else_is_wri
 
     def commit_slowly(connection: LoopConnection) -> None:
         begun.set()
-        assert may_end.wait(30)
+        assert may_end.wait(60)
         original_commit(connection)
 
     monkeypatch.setattr(LoopConnection, "commit", commit_slowly)
     first = asyncio.get_running_loop().create_task(insert_notice(database, subject="first"))
-    assert await asyncio.to_thread(begun.wait, 30)
+    assert await asyncio.to_thread(begun.wait, 60)
     second = asyncio.get_running_loop().create_task(insert_notice(database, subject="second"))
     for _ in range(2):  # being told twice must not end the wait either
         first.cancel()
