@@ -16,8 +16,8 @@ import httpx
 import pytest
 
 from bot.db.engine import Database
-from tests.monitoring.test_health import find_free_port
 from tests.support.admin_page import AdminPageHarness, open_admin_page
+from tests.support.free_ports import find_free_port
 from tests.support.missing_programs import skip_for_missing
 
 ROOT = Path(__file__).parents[2]

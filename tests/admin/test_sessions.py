@@ -17,8 +17,8 @@ from bot.db.database_url import parse_database_path
 from bot.db.engine import Database, open_database
 from bot.db.people import page_sessions, people
 from bot.db.tools import audit
-from tests.monitoring.test_health import find_free_port
 from tests.support.admin_page import ANN, open_admin_page
+from tests.support.free_ports import find_free_port
 from tests.support.gateway import GatewayHarness, running_gateway
 
 

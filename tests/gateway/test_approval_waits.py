@@ -2,6 +2,7 @@
 measured.
 """
 
+import time
 from pathlib import Path
 
 import pytest
@@ -85,13 +86,15 @@ async def test_a_chat_goes_on_while_calls_wait_and_a_late_answer_replies_to_its_
                 gateway.ann.send("/stop")
                 await wait_for_message(gateway, "Stopped; I won't run it.")
                 await wait_for_message(gateway, "Stopped.")
+    ended_at = time.time() + 0.001
     assert load_rung_bells(tmp_path) == ["one"]
     breakdowns = breakdown_clock.check_breakdowns(tmp_path / "gateway.db")
     assert len(breakdowns) == 3
     for breakdown in breakdowns:
         assert breakdown.update_id is not None
         last = max(border.shown_at[message] for _, message in breakdown.parts if message is not None)
-        assert border.fetched_at[breakdown.update_id] + breakdown.whole == pytest.approx(last, abs=0.5)
+        assert border.fetched_at[breakdown.update_id] <= breakdown.received_at + 0.0005
+        assert last <= breakdown.received_at + breakdown.whole + 0.0005 < ended_at
     assert [breakdown.seconds["approval_wait"] > 0 for breakdown in breakdowns] == [True, False, True]
     assert [breakdown.seconds["down"] > 0 for breakdown in breakdowns] == [True, False, True]
 
@@ -170,8 +173,7 @@ async def test_an_admin_decides_about_a_members_call_and_a_removed_person_leaves
 @pytest.mark.sqlite
 async def test_a_question_that_nobody_answers_ends_by_itself_and_forgetting_ends_all(tmp_path: Path):
     async with running_gateway(tmp_path, tools_dir=install_bells(tmp_path), approval_seconds=0.5) as gateway:
-        gateway.ann.send(ring_prompt("one"))
-        await wait_for_question(gateway, "one")
+        gateway.ann.send(ring_prompt("one"))  # its question may have ended before it is sent
         await wait_for_message(gateway, "Nobody answered in time, so I won't run it.")
         await wait_for_message(gateway, "rang one")  # the model says so whatever came of it
         assert load_rung_bells(tmp_path) == []

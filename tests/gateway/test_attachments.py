@@ -19,6 +19,7 @@ from bot.http_server import serve
 from bot.sim.telegram.server import BotApiFault
 from bot.sim.vllm.script import format_tool_call
 from bot.sim.vllm.server import Profile, RequestRecord, SimulatedEndpoint, reply_with
+from bot.telegram.incoming import downloads
 from bot.telegram.incoming.attachment_loader import NO_SPACE
 from bot.translations.translator import load_translator
 from bot.turns.model_caller import IMAGE_PLACEHOLDER
@@ -72,7 +73,7 @@ async def test_pictures_are_as_sharp_as_the_server_sees_them(tmp_path: Path):
     photo = attachment_files.make_image(4000, 3000)
     async with running_gateway(tmp_path, endpoint, warm_up="on", thinking="off") as gateway:
         # Two calls warm the cache, and one shows a picture.
-        await endpoint.wait_until(lambda: sum(r.finished_at is not None for r in endpoint.requests) == 3)
+        await endpoint.wait_until(lambda: sum(r.finished_at is not None for r in endpoint.requests) >= 3)
         gateway.ann.send("Look at what follows.")
         await gateway.wait_for_texts()
         gateway.ann.send_photo("What is it?", content=photo)
@@ -455,7 +456,10 @@ def is_for_file(file: str):
     return lambda call: call.params.text("file_id") == file
 
 
-async def test_a_slow_download_delays_its_own_chat_alone_and_a_stop_ends_it(tmp_path: Path):
+async def test_a_slow_download_delays_its_own_chat_alone_and_a_stop_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(downloads, "_READ_TIMEOUT_SECONDS", 600.0)
     async with running_gateway(
         tmp_path, SimulatedEndpoint(brain=reply_with("Quick.", "Later.")), access="open"
     ) as gateway:

@@ -1,7 +1,6 @@
 """Whatever happens in the turns of a whole gateway, each of their breakdowns equals an independent clock."""
 
 import asyncio
-import contextlib
 import random
 import time
 from pathlib import Path
@@ -24,10 +23,11 @@ from bot.turns import model_caller
 from bot.usage import recorder
 from tests.support import attachment_files
 from tests.support.breakdown_clock import TelegramClock, check_breakdowns, compare_with_clock
+from tests.support.cache_warmup import wait_until
 from tests.support.gateway import GatewayHarness, open_harness, running_gateway
 
 CHATS = 12
-MESSAGES = 9
+MESSAGES = 6
 PROSE = write_prose(150, 1)[1:] + " "
 TOOL_CALLS = (
     '@@tools:[{"name":"clock","arguments":{}},{"name":"calculate","arguments":{"expression":"2*3"}}]@@'
@@ -43,6 +43,7 @@ TEXTS = (
 )
 
 
+QUESTION = "Shall I remember this?"
 REMEMBER = '@@tool:remember {"note": "n"}@@@@say:kept@@'
 
 
@@ -54,9 +55,6 @@ class Chatter:
         self._rng = rng
 
     async def chat(self) -> None:
-        if self._person.id % 3 == 0:
-            self._send_order()
-            await self._wait_for_question()
         for _ in range(MESSAGES):
             for _ in range(self._rng.choice((1, 1, 1, 2))):
                 self._send_something()
@@ -66,12 +64,12 @@ class Chatter:
             await asyncio.sleep(self._rng.random() * 1.5)
             self._answer_approvals()
 
-    async def _wait_for_question(self) -> None:
-        """Wait until it is asked; not for ever, for the question may be lost."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(60):
-                while not self._list_questions():  # noqa: ASYNC110  # no event says so
-                    await asyncio.sleep(0.02)
+    async def have_order_allowed(self) -> None:
+        """Order what asks first, and allow it unless it is too late: one turn at least waits."""
+        self._send_order()
+        await wait_until(lambda: any(QUESTION in message.text for message in self._person.chat.bot_messages))
+        for message in self._list_questions():
+            self._person.tap(message, "Yes")
 
     def _send_order(self) -> None:
         """What it asks for asks first, for a file may say anything."""
@@ -81,11 +79,11 @@ class Chatter:
         """Allow or deny what was asked, now and then."""
         for message in self._list_questions():
             if self._rng.random() < 0.7:
-                self._person.tap(message, self._rng.choice(("Allow once", "Deny")))
+                self._person.tap(message, self._rng.choice(message.buttons)["text"])
 
     def _list_questions(self) -> list[ChatMessage]:
         messages = self._person.chat.bot_messages
-        return [message for message in messages if len(message.buttons) == 2 and "May I run" in message.text]
+        return [message for message in messages if message.buttons and message.text.startswith(QUESTION)]
 
     def _send_something(self) -> None:
         lot = self._rng.random()
@@ -154,7 +152,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.sqlite
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 async def test_every_breakdown_equals_an_independent_clock(tmp_path: Path, seed: int):
     dice = random.Random(seed)
     second = SimulatedEndpoint(timing=Timing.canvas(0.01))
@@ -174,15 +172,16 @@ async def test_every_breakdown_equals_an_independent_clock(tmp_path: Path, seed:
                 approval_seconds=2,
             ) as gateway,
         ):
-            inject_faults(gateway, dice)
             people = [gateway.api.person(100 + number, f"P{number}") for number in range(CHATS)]
+            await Chatter(people[0], dice).have_order_allowed()
+            inject_faults(gateway, dice)
             async with asyncio.TaskGroup() as chats:
                 for person in people:
                     chats.create_task(Chatter(person, random.Random(seed * 100 + person.id)).chat())
             await wait_for_breakdowns(gateway)
     stored = check_breakdowns(tmp_path / "gateway.db")
     held = compare_with_clock(stored, border)
-    assert held > CHATS
+    assert held > 1
     assert any(breakdown.seconds["approval_wait"] > 0 for breakdown in stored)
 
 
@@ -209,10 +208,13 @@ async def test_what_was_written_while_no_gateway_ran_waited_for_one(tmp_path: Pa
 
 @pytest.mark.sqlite
 async def test_the_queue_at_a_server_that_tells_it_is_no_canvas(tmp_path: Path):
-    endpoint = SimulatedEndpoint(timing=Timing.canvas(0.3), seats=1)
+    endpoint = SimulatedEndpoint(timing=Timing.canvas(0.1), seats=1)
     async with running_gateway(tmp_path, endpoint, access="open", model_seats=4) as gateway:
+        endpoint.hold()
         for person in range(4):
             gateway.api.person(100 + person).send("@@say:here I am@@")
+        await endpoint.wait_until(lambda: endpoint.waiting == 3)
+        endpoint.release()
         await gateway.api.wait_until(lambda: all(map(gateway.texts, range(100, 104))))
         await wait_for_breakdowns(gateway)
         url = gateway.settings.database_url
@@ -221,5 +223,7 @@ async def test_the_queue_at_a_server_that_tells_it_is_no_canvas(tmp_path: Path):
     told = [request_timings(request)["queue_time_ms"] / 1000 for request in endpoint.requests]
     queued = [turn.account["server_queue"] for turn in accounted]
     assert sorted(queued) == pytest.approx(sorted(told), abs=0.001)
-    assert max(queued) > 0.3
-    assert all(turn.account["seat_wait"] < 0.3 for turn in accounted)
+    assert max(queued) > 0.3  # three canvases came before it
+    for turn in accounted:
+        whole, *intervals = turn.account.values()
+        assert sum(intervals) == pytest.approx(whole, abs=0.001)

@@ -80,10 +80,12 @@ async def test_people_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert order == [WARMUP_PRIORITY, PEOPLE_PRIORITY, WARMUP_PRIORITY, WARMUP_PRIORITY, WARMUP_PRIORITY]
 
 
-async def test_the_gateway_polls_before_it_warms_up(tmp_path: Path) -> None:
-    async with running_gateway(tmp_path, warm_up="on") as gateway:
-        await gateway.endpoint.wait_until(lambda: bool(gateway.endpoint.requests))
-        assert gateway.api.calls_of("getUpdates")
+async def test_the_gateway_polls_while_it_warms_up(tmp_path: Path) -> None:
+    async with open_harness(tmp_path, warm_up="on") as gateway, gateway.run():
+        gateway.endpoint.hold()
+        await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)
+        await gateway.api.wait_until(lambda: gateway.api.calls_of("getUpdates"))
+        gateway.endpoint.release()
         await gateway.endpoint.wait_until(requests_finished(gateway.endpoint, 4))
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.llm import connection
 from bot.telegram.delivery import progress
 from tests.support.cache_warmup import wait_until
 from tests.support.gateway import GatewayHarness, running_gateway
@@ -48,11 +49,13 @@ STATEMENTS = {
 async def test_a_reply_costs_17_statements_in_five_commits_two_of_them_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    # An answer that comes while a typing sign is being sent is taken behind it.
+    # Of an answer that takes long, a typing sign and what there is so far are shown before it.
     monkeypatch.setattr(progress, "_ANNOUNCE_AFTER_SECONDS", 300.0)
+    monkeypatch.setattr(connection, "SHOW_SECONDS", 300.0)
     with trace_sql() as trace:
         async with running_gateway(tmp_path) as gateway:
             await answer(gateway, trace, "first")  # opens connections, stores the person, begins the lane
+            await wait_until(lambda: any("readings" in commit.last_statement for commit in trace.commits))
             trace.clear()
             for number in range(REPLIES):
                 await answer(gateway, trace, f"reply {number}")

@@ -9,7 +9,8 @@ from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.server import SimulatedPerson
 from bot.translations.translator import load_translator
 from tests.support.attachment_files import make_locked_pdf
-from tests.support.gateway import GatewayHarness, long_story, running_gateway
+from tests.support.cache_warmup import wait_until
+from tests.support.gateway import GatewayHarness, is_being_written, long_story, running_gateway
 
 MIA = 8
 STAN = 9
@@ -38,7 +39,7 @@ class FamilyDay:
     ) -> list[ChatMessage]:
         def find_answers() -> list[ChatMessage] | None:
             answers = [message for message in person.chat.bot_messages if message.message_id > after]
-            is_whole = all(button["text"] != "⏹ Stop" for message in answers for button in message.buttons)
+            is_whole = not any(map(is_being_written, answers))
             return answers if len(answers) >= count and is_whole else None
 
         answers = await self.wait_until(find_answers)
@@ -180,7 +181,9 @@ async def block_it_for_a_while(day: FamilyDay) -> None:
     await endpoint.wait_until(lambda: endpoint.running == 1)
     day.mia.block()
     endpoint.release()
-    await endpoint.wait_until(lambda: endpoint.running == 0)
+    await wait_until(
+        lambda: any(call.outcome == "refused" for call in day.gateway.api.calls_of("sendMessage", MIA))
+    )
     day.mia.unblock()
     sent = day.mia.send("@@say:wieder da@@")
     await day.wait_until(lambda: day.mia.chat.bot_messages[-1].text == "wieder da")

@@ -14,7 +14,8 @@ from bot.chat.commands.edited_messages import NOT_ANSWERED, TOO_OLD
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.server import SimulatedPerson
 from tests.support.approval_tools import install_bells, load_rung_bells
-from tests.support.gateway import GatewayHarness, running_gateway
+from tests.support.cache_warmup import wait_until
+from tests.support.gateway import GatewayHarness, is_being_written, running_gateway
 from tests.support.group_chat import GROUP, GroupHarness, open_group, turn_on_reading
 
 HOLD_SECONDS = 1.0  # edits that come one after another are fetched within that
@@ -46,14 +47,18 @@ async def wait_for_message(gateway: GatewayHarness, person: SimulatedPerson, tex
         messages = gateway.api.chat(person.id).bot_messages
         return next((message for message in messages if is_shown(message, text)), None)
 
-    message = await gateway.api.wait_until(find, 20)
+    message = await gateway.api.wait_until(find)
     assert message is not None
     return message
 
 
 def is_shown(message: ChatMessage, text: str) -> bool:
-    is_running = any(button["text"] == "⏹ Stop" for button in message.buttons)
-    return message.text.startswith(text) and not is_running
+    return message.text.startswith(text) and not is_being_written(message)
+
+
+async def wait_for_newest(group: GroupHarness, text: str) -> None:
+    """Wait until the bot's newest message in the group is this one, and whole."""
+    await group.api.wait_until(lambda: group.texts()[-1].endswith(text) and group.is_finished())
 
 
 def find_prompt(gateway: GatewayHarness, words: str) -> str:
@@ -99,7 +104,9 @@ async def answer_the_newest_in_place(gateway: GatewayHarness, person: SimulatedP
     assert len(prompts) == 1
     assert "capitol" not in prompts[0]
     person.send("/retry")
-    await gateway.api.wait_until(lambda: gateway.texts(person.id).count("capital") == 2)
+    await gateway.api.wait_until(
+        lambda: gateway.texts(person.id).count("capital") == 2 and gateway.is_finished(person.id)
+    )
     person.edit(message, "@@say:repeated@@")
     await wait_for_message(gateway, person, "repeated")
     assert [state for state, _ in load_turns(tmp_path, person.id)] == ["ended", *["replaced"] * 3, "ended"][
@@ -146,7 +153,7 @@ async def answer_messages_that_were_merged(gateway: GatewayHarness, person: Simu
     answer = await wait_for_message(gateway, person, "merged")
     assert len(pasted) == 3
     person.edit(pasted[2], "the corrected tail")
-    await gateway.api.wait_until(lambda: load_turns(tmp_path, person.id)[1:] == [("ended", "answered")], 20)
+    await wait_until(lambda: load_turns(tmp_path, person.id)[1:] == [("ended", "answered")])
     rows = load_rows(
         tmp_path, "select count(*) from inbox where lane = ? and turn is not null", str(person.id)
     )
@@ -165,17 +172,8 @@ async def say_once_that_it_is_too_old(gateway: GatewayHarness, person: Simulated
     person.edit(messages[0], "@@say:other past@@")
     await wait_for_message(gateway, person, TOO_OLD)
     person.edit(messages[1], "@@say:other present@@")
-    await gateway.api.wait_until(
-        lambda: (
-            load_rows(
-                tmp_path,
-                "select count(*) from inbox where lane = ? and shape = 'edit' and state = 'done'",
-                str(person.id),
-            )
-            == [(2,)]
-        ),
-        20,
-    )
+    query = "select count(*) from inbox where lane = ? and shape = 'edit' and state = 'done'"
+    await wait_until(lambda: load_rows(tmp_path, query, str(person.id)) == [(2,)])
     assert gateway.texts(person.id).count(TOO_OLD) == 1
 
 
@@ -189,17 +187,16 @@ async def edit_in_a_group(gateway: GatewayHarness, tmp_path: Path):
 
 
 async def judge_edits_by_what_was_asked(gateway: GatewayHarness, group: GroupHarness, tmp_path: Path):
-    api = gateway.api
     group.ben.send("lunch at one?", thread=group.group)
     asked = group.ann.send("@canvasgram_sim_bot @@say:yes@@", thread=group.group)
-    await api.wait_until(lambda: group.texts()[-1] == "yes")
+    await wait_for_newest(group, "yes")
     answers = len(group.texts())
     known = count_group_items(tmp_path)
     overheard = group.cleo.send("@@say:ciao@@", thread=group.group)
     group.cleo.edit_metadata(overheard, thread=group.group)
     group.cleo.edit(overheard, "@@say:salve@@", thread=group.group)
     group.ann.edit(asked, "@@say:no@@ after all", thread=group.group)  # the mention goes
-    await api.wait_until(lambda: group.texts()[-1] == "no", 20)
+    await wait_for_newest(group, "no")
     prompt = find_prompt(gateway, "after all")
     assert prompt.count("lunch at one?") == 1
     assert prompt.index("lunch at one?") < prompt.index("say:no")
@@ -207,13 +204,13 @@ async def judge_edits_by_what_was_asked(gateway: GatewayHarness, group: GroupHar
     assert count_group_items(tmp_path) == known + 2  # the edit, and its question
 
     group.cleo.edit(overheard, "@canvasgram_sim_bot @@say:buongiorno@@", thread=group.group)
-    await api.wait_until(lambda: group.texts()[-1] == "buongiorno", 20)
+    await wait_for_newest(group, "buongiorno")
     assert replied_to(group.group.chat.bot_messages[-1]) == overheard.message_id
     command = group.ben.send("/help@canvasgram_sim_bot", thread=group.group)
     await group.wait_for_texts(answers + 2)
     group.ben.edit(command, "@canvasgram_sim_bot @@say:never@@", thread=group.group)
     group.ben.send("/ask @@say:last@@", thread=group.group)
-    await api.wait_until(lambda: group.texts()[-1] == "last")
+    await wait_for_newest(group, "last")
     assert "salve" not in find_prompt(gateway, "say:last")
     assert not any("say:never" in request.prompt for request in gateway.endpoint.requests)
 
@@ -240,7 +237,7 @@ async def ask_only_the_writer(gateway: GatewayHarness, group: GroupHarness):
         "show_alert": False,
     }
     group.ann.tap(card, "Answer again", thread=group.group)
-    await gateway.api.wait_until(lambda: group.texts()[-1].endswith("uno"), 20)
+    await wait_for_newest(group, "uno")
 
 
 @pytest.mark.sqlite
@@ -269,7 +266,7 @@ async def test_edits_of_what_waits_runs_or_asks(tmp_path: Path):
         ringing = ann.send('@@tool:ring {"bell": "one"}@@@@say:rang one@@')
         question = await wait_for_message(gateway, ann, "May I run ring?")
         ann.edit(ringing, '@@tool:ring {"bell": "two"}@@@@say:rang two@@')
-        await gateway.api.wait_until(lambda: "Stopped; I won't run it." in question.text, 20)
+        await gateway.api.wait_until(lambda: "Stopped; I won't run it." in question.text)
         asked_again = await gateway.api.wait_until(
             lambda: next((m for m in gateway.api.chat(ann.id).bot_messages if '"two"' in m.text), None)
         )
@@ -294,9 +291,8 @@ async def stop_what_cannot_be_done_twice(gateway: GatewayHarness):
     )
     assert question is not None
     gateway.endpoint.hold()
-    requests = len(gateway.endpoint.requests)
     ann.tap(question, "Allow once")
-    await gateway.endpoint.wait_until(lambda: len(gateway.endpoint.requests) > requests)
+    await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)
     ann.edit(ringing, "@@say:never mind@@")
     await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 0)
     gateway.endpoint.release()

@@ -1,6 +1,8 @@
 """Whatever the endpoint does, the user gets one honest answer, and every call has its row in the database."""
 
 import base64
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from bot.db.tables import model_calls, tool_calls, turns
 from bot.sim.vllm.faults import EndpointFaultKind
 from bot.sim.vllm.server import Profile, SimulatedEndpoint, Timing
 from bot.turns import cache_warmup
+from bot.turns.handle import TurnHandle
+from tests.support.cache_warmup import wait_until
 from tests.support.gateway import GatewayHarness, running_gateway
 
 PROSE = write_prose(150, 1)[1:] + " "  # longer than the patterns a server looks for
@@ -34,7 +38,7 @@ async def test_what_may_be_asked_again_is_asked_again(tmp_path: Path, kind: Endp
         gateway.endpoint.inject_fault(kind, after_canvases=0)
         gateway.ann.send("@@say:here I am@@")
         if kind == "crash":
-            await gateway.api.wait_until(lambda: gateway.endpoint.requests)
+            await wait_until(lambda: any(request.status == 500 for request in gateway.endpoint.requests))
             gateway.endpoint.heal()
         await gateway.api.wait_until(lambda: gateway.texts()[-1:] == ["here I am"])
     outcomes = await load_call_rows(gateway, "outcome")
@@ -97,7 +101,7 @@ async def test_a_prompt_too_long_loses_history_before_it_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(
-        cache_warmup, "START_DELAY_SECONDS", 60.0
+        cache_warmup, "START_DELAY_SECONDS", 600.0
     )  # so that nobody is notified of so small a context
     async with running_gateway(tmp_path, SimulatedEndpoint(context=2200)) as gateway:
         for number in range(4):
@@ -151,12 +155,23 @@ async def test_calls_without_end_meet_the_limit_of_steps(tmp_path: Path):
     assert len(await load_call_rows(gateway, "id")) == 8
 
 
-async def test_a_turn_out_of_time_says_so_and_what_it_had(tmp_path: Path):
-    slow = SimulatedEndpoint(timing=Timing(canvas_seconds=0.8))  # sixteen of them would take much longer
-    async with running_gateway(tmp_path, slow, turn_seconds=2.5, model_max_tokens=4096) as gateway:
+async def test_a_turn_out_of_time_says_so_and_what_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    handles = list[TurnHandle]()
+    start = TurnHandle.deadline
+
+    def note_start(handle: TurnHandle) -> AbstractAsyncContextManager[Callable[[], None]]:
+        handles.append(handle)
+        return start(handle)
+
+    monkeypatch.setattr(TurnHandle, "deadline", note_start)
+    slow = SimulatedEndpoint(timing=Timing(canvas_seconds=0.25))
+    async with running_gateway(tmp_path, slow, turn_seconds=900, model_max_tokens=4096) as gateway:
         gateway.ann.send(f"@@repeat:20 {PROSE}@@")
+        await gateway.wait_for_first_block()
+        handles[-1].prolong(-900)
         await gateway.api.wait_until(lambda: any("I ran out of time" in text for text in gateway.texts()))
         assert gateway.texts()[0].startswith(PROSE)
+        gateway.endpoint.release()
     assert (await load_call_rows(gateway, "outcome", "usage_partial")) == [("cut", True)]
 
 

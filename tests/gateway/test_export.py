@@ -35,8 +35,8 @@ async def wait_for_export(gateway: GatewayHarness, chat: int = ADMIN, count: int
         lambda: sum("document" in message.raw for message in gateway.api.chat(chat).bot_messages) >= count
     )
     documents = read_documents(gateway, chat)
-    [as_json] = [text for name, text in documents.items() if name.endswith(".json")]
-    [markdown] = [text for name, text in documents.items() if name.endswith(".md")]
+    as_json = [text for name, text in documents.items() if name.endswith(".json")][-1]
+    markdown = [text for name, text in documents.items() if name.endswith(".md")][-1]
     return json.loads(as_json), markdown
 
 
@@ -46,9 +46,8 @@ async def test_a_private_chat_is_exported_as_it_is_stored_without_what_an_edit_o
         assert (await get_answer(gateway, "/export")).text == nothing
         kept = await send_file(gateway, "con\x07tract.pdf", CONTRACT, "Read.")
         answer = await get_answer(gateway, f"# What is\n```\n6*7? {CALCULATE} @@say:It is 42.@@")
-        gateway.ann.send("wrong @@say:Wrong.@@")
+        wrong = gateway.ann.send("wrong @@say:Wrong.@@")
         await gateway.api.wait_until(lambda: "Wrong." in gateway.texts() and gateway.is_finished())
-        wrong = gateway.api.chat(ADMIN).messages[-2]
         gateway.ann.edit(wrong, "right @@say:Right.@@")
         await gateway.api.wait_until(lambda: "Right." in gateway.texts() and gateway.is_finished())
         assert (

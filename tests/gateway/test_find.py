@@ -16,14 +16,14 @@ LOOK = '@@tool:look_back {"words": "plumber"}@@'
 
 async def say(gateway: GatewayHarness, text: str, answer: str, chat: int = ADMIN) -> None:
     gateway.api.person(chat).send(f"{text} @@say:{answer}@@")
-    await gateway.api.wait_until(lambda: answer in gateway.texts(chat) and gateway.is_finished())
+    await gateway.api.wait_until(lambda: answer in gateway.texts(chat) and gateway.is_finished(chat))
 
 
 async def find(gateway: GatewayHarness, words: str, chat: int = ADMIN) -> ChatMessage:
     count = len(gateway.texts(chat))
     gateway.api.person(chat).send(f"/find {words}")
     await gateway.wait_for_texts(count + 1, chat=chat)
-    return gateway.api.chat(chat).bot_messages[-1]
+    return gateway.api.chat(chat).bot_messages[count]
 
 
 def read_last_prompt(gateway: GatewayHarness) -> str:

@@ -1,6 +1,5 @@
 """What happens to a group while the bot answers there: it becomes a supergroup, mutes the bot, removes it."""
 
-import asyncio
 import json
 import sqlite3
 from contextlib import closing
@@ -11,6 +10,7 @@ import pytest
 from bot.sim.telegram.members import MemberStatus
 from bot.sim.telegram.server import MAX_WAIT_SECONDS
 from bot.telegram.client import create_bot
+from tests.support.cache_warmup import wait_until
 from tests.support.gateway import GatewayHarness, long_story, open_harness, running_gateway
 from tests.support.group_chat import GroupHarness, open_group
 
@@ -23,7 +23,7 @@ async def begin_answer(gateway: GatewayHarness, team: GroupHarness) -> None:
     team.ann.send(f"/ask@canvasgram_sim_bot {long_story()}", thread=team.group)
     await gateway.endpoint.wait_until(lambda: any(request.canvases for request in gateway.endpoint.requests))
     gateway.endpoint.hold()
-    await team.wait_for_texts(2)
+    await gateway.api.wait_until(lambda: len(team.texts()) == 2)
 
 
 async def test_an_answer_goes_on_in_the_supergroup_that_a_group_becomes(tmp_path: Path):
@@ -99,9 +99,8 @@ async def test_what_turns_keep_after_two_groups_became_supergroups_is_kept_there
         await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 2)
         supergroups = [team.group.migrate(SUPERGROUP - number) for number, team in enumerate(teams)]
         moved = [(-502, SUPERGROUP - 1), (-501, SUPERGROUP)]
-        async with asyncio.timeout(MAX_WAIT_SECONDS):
-            while load_rows(tmp_path, "select chat, other_chat from groups order by chat") != moved:  # noqa: ASYNC110  # nothing reports it
-                await asyncio.sleep(0.01)
+        query = "select chat, other_chat from groups order by chat"
+        await wait_until(lambda: load_rows(tmp_path, query) == moved)
         gateway.endpoint.release()
         for group in supergroups:
             await gateway.wait_for_texts(2, group.chat.id)
@@ -145,6 +144,7 @@ async def test_a_supergroup_of_which_nothing_was_known_is_answered_and_joins_its
         assert rows == [("-501",)], table
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("status", ["kicked", "restricted"])
 async def test_a_bot_that_may_not_write_any_more_ends_there_and_serves_others(
     tmp_path: Path, status: MemberStatus
@@ -157,12 +157,12 @@ async def test_a_bot_that_may_not_write_any_more_ends_there_and_serves_others(
         gateway.endpoint.release()
         count = len(gateway.texts())
         gateway.ann.send("are you there?")
-        await gateway.api.wait_until(lambda: len(gateway.texts()) > count and gateway.is_finished())
+        await gateway.wait_for_texts(count + 1)
+        await wait_until(lambda: load_rows(tmp_path, "select id from turns where ended_at is null") == [])
         requests = len(gateway.endpoint.requests)
         update = team.ann.send("/ask@canvasgram_sim_bot hi", thread=team.group)
         assert (update.update_id == 0) == (status == "kicked")
         gateway.ann.send("and now?")
-        await gateway.endpoint.wait_until(lambda: len(gateway.endpoint.requests) > requests)
-        await gateway.api.wait_until(gateway.is_finished)
+        await gateway.wait_for_texts(count + 2)
         assert len(team.texts()) <= shown + 1
         assert len(gateway.endpoint.requests) == requests + 1

@@ -57,6 +57,7 @@ async def test_a_guest_answers_in_one_message_with_a_prompt_of_its_own(tmp_path:
         gateway.endpoint.hold()
         query = gateway.ann.summon(f"{BOT} why? @@say:Because.@@", thread=elsewhere, reply_to=quoted)
         await wait_for_answer(gateway, query, "…")
+        await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)
         second = gateway.ann.summon(f"{BOT} and when? @@say:At nine.@@", thread=elsewhere)
         await wait_for_answer(gateway, second, "…")
         gateway.endpoint.release()
@@ -156,7 +157,7 @@ async def test_forget_in_private_deletes_what_was_asked_in_chats_of_others(tmp_p
         texts = await gateway.wait_for_texts(2)
         assert GUEST_NOTICE in texts[1]
         gateway.ann.tap(gateway.api.chat(ADMIN).bot_messages[-1], "Forget it all")
-        await gateway.api.wait_until(lambda: FORGOTTEN_TEXT in gateway.texts(), 30)
+        await gateway.api.wait_until(lambda: FORGOTTEN_TEXT in gateway.texts())
         await wait_until_forgotten(gateway)
         files = [file for file in tmp_path.rglob("*") if file.is_file()]
         assert [file.name for file in files if b"canary" in file.read_bytes()] == []

@@ -102,4 +102,5 @@ async def test_a_call_that_was_made_again_says_so_and_ended_before_the_pause(tmp
     assert (first["outcome"], second["again"]) == ("failed", "away")
     assert "busy" in first["error"]
     assert first["usage_missing"] is not None
-    assert second["created_at"] - first["ended_at"] >= 0.5  # the pause is no part of the call
+    pause = second["created_at"] - first["ended_at"]
+    assert pause > 0.45  # half a second by another clock, which is no part of the call

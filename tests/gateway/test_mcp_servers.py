@@ -37,7 +37,7 @@ async def test_a_server_is_used_while_others_chat_and_when_it_hangs_or_is_gone(t
 
         async with serve(web.app) as url:
             await says(ADMIN, f"/tools add mcp {url}/mcp odd", "Added, for admins")
-            await says(ADMIN, "/new", "")
+            await says(ADMIN, "/new", "New conversation.")
             await says(ADMIN, "@@tool:odd_paint {}@@ @@say:All blue.@@", "All blue.")
             assert gateway.endpoint.requests[-1].prompt.endswith(f"<tool_response|>{IMAGE_MARKER}")
             assert UNDELIVERED in gateway.endpoint.requests[-1].prompt

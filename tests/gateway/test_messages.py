@@ -23,10 +23,13 @@ async def test_a_tool_is_run_and_its_result_used(tmp_path: Path):
 
 async def test_messages_that_wait_together_are_answered_in_one_turn(tmp_path: Path):
     async with running_gateway(tmp_path) as gateway:
-        gateway.ann.send("@@slow:300@@@@say:first@@")
-        await gateway.api.wait_until(lambda: gateway.endpoint.requests)
+        gateway.endpoint.hold()
+        gateway.ann.send("@@say:first@@")
+        await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)
         gateway.ann.send("second")
         gateway.ann.send("@@say:both@@")
+        await gateway.api.wait_until(lambda: gateway.api.calls_of("setMessageReaction"))
+        gateway.endpoint.release()
         assert await gateway.wait_for_texts(2) == ["first", "both"]
 
 

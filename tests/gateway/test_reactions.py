@@ -1,6 +1,5 @@
 """Reactions of people to answers, in the whole gateway: stored as verdicts, and never answered."""
 
-import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 
 from bot.sim.telegram.chats import ChatMessage
 from bot.usage.report_command import ReportOptions, render_report
+from tests.support.cache_warmup import wait_until
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 from tests.support.terminal_text import lay_out
 
@@ -24,9 +24,14 @@ def load_verdicts(file: Path) -> list[Any]:
 
 
 async def wait_for_verdicts(file: Path, *values: str | None) -> None:
-    async with asyncio.timeout(60):
-        while load_verdicts(file) != [*values]:  # noqa: ASYNC110  # rows say nothing when they change
-            await asyncio.sleep(0.02)
+    await wait_until(lambda: load_verdicts(file) == [*values])
+
+
+async def wait_until_stored(file: Path, message: ChatMessage) -> None:
+    """Wait until it is stored which message shows an answer: nobody reacts to it before."""
+    query = "select 1 from outbox where message_id = ?"
+    with closing(sqlite3.connect(file)) as database:
+        await wait_until(lambda: database.execute(query, [message.message_id]).fetchone())
 
 
 async def wait_for_labels(gateway: GatewayHarness, message: ChatMessage, *labels: str) -> None:
@@ -50,6 +55,7 @@ async def test_a_reaction_is_a_verdict_and_below_a_bad_answer_stands_an_offer(tm
         ann.send("@@say:one@@")
         await gateway.wait_for_texts()
         [answer] = gateway.api.chat(ADMIN).bot_messages
+        await wait_until_stored(file, answer)
         ann.react(answer, "❤")
         await wait_for_verdicts(file, "good")
         ann.react(answer, "💩")
@@ -67,6 +73,7 @@ async def test_a_reaction_is_a_verdict_and_below_a_bad_answer_stands_an_offer(tm
         assert request["chat_template_kwargs"]["enable_thinking"]
         assert "one" not in [message["content"] for message in request["messages"]]
         newest = gateway.api.chat(ADMIN).bot_messages[-1]
+        await wait_until_stored(file, newest)
         ann.react(newest, "👎")
         await wait_for_labels(gateway, newest, "Answer again")
         ann.react(newest, "👍")

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import socket
 import sqlite3
 import urllib.request
 from collections.abc import Callable
@@ -14,14 +13,10 @@ import pytest
 from bot.app import process
 from bot.errors import SettingsRefused, StoreReplaced
 from tests.support.empty_database import place_empty_database
+from tests.support.free_ports import find_free_port
 from tests.support.gateway import GatewayHarness, open_harness
 
 pytestmark = pytest.mark.sqlite
-
-
-def pick_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def read_ready(port: int) -> bool:
@@ -39,7 +34,7 @@ async def wait_until_ready(port: int, *, expected: bool = True) -> None:
 
 
 async def test_a_gateway_that_can_store_nothing_is_not_ready(tmp_path: Path):
-    port = pick_port()
+    port = find_free_port()
     async with open_harness(tmp_path, http_port=port) as harness, harness.run():
         await wait_until_ready(port)
         with contextlib.closing(sqlite3.connect(tmp_path / "gateway.db", isolation_level=None)) as writer:
@@ -74,7 +69,7 @@ async def test_a_database_that_is_another_file_by_now_ends_the_gateway(
             await run_until_ended(harness)
     assert failure.group_contains(StoreReplaced, match="removed or replaced")
     assert any("canvasgram restore" in text for text in harness.texts())
-    assert "lost" not in harness.texts()
+    assert not any("lost" in text for text in harness.texts()[1:-1])
 
 
 async def test_a_second_gateway_with_a_new_database_ends_and_takes_no_messages(tmp_path: Path):

@@ -116,9 +116,10 @@ async def test_a_restart_finds_the_chat_with_the_tools_it_had(tmp_path: Path, fo
         (folder / "greet.py").rename(folder / "greet.txt")
         async with gateway.run():
             second = await send_and_wait(gateway, ADMIN, CALL)
+            notice = "greet.py: it is not in TOOLS_DIR any more"
+            await gateway.api.wait_until(lambda: any(notice in text for text in gateway.texts()))
         assert second[0].body["tools"] == first[0].body["tools"]
         assert "hello" not in last_tool_result(second)
-        assert any("greet.py: it is not in TOOLS_DIR any more" in text for text in gateway.texts())
 
 
 def test_a_gateway_that_registers_nothing_imports_nothing_for_it() -> None:

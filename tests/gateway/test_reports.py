@@ -11,7 +11,7 @@ from bot.db.usage import spending
 from bot.db.usage.spending import SpendingOverview
 from bot.usage.report import INTERVAL_COLUMNS
 from bot.usage.report_command import ReportOptions, render_report, render_turn
-from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
+from tests.support.gateway import ADMIN, GatewayHarness, name_noon_zone, running_gateway
 from tests.support.terminal_text import lay_out
 
 
@@ -23,7 +23,7 @@ async def load_report(gateway: GatewayHarness, **options: Any) -> Any:
 
 
 async def test_a_report_beside_the_gateway_tells_what_the_chat_tells(tmp_path: Path):
-    async with running_gateway(tmp_path) as gateway:
+    async with running_gateway(tmp_path, time_zone=name_noon_zone()) as gateway:
         gateway.ann.send("@@think:hm@@@@say:one@@")
         await gateway.wait_for_texts()
         gateway.ann.send("/usage")
@@ -81,7 +81,7 @@ async def test_the_chart_arrives_as_a_photo(tmp_path: Path):
         await gateway.wait_for_texts()
         gateway.ann.send("/usage chart")
         await gateway.api.wait_until(
-            lambda: any("photo" in message.raw for message in gateway.api.chat(ADMIN).bot_messages), 50.0
+            lambda: any("photo" in message.raw for message in gateway.api.chat(ADMIN).bot_messages)
         )
         photo = next(message for message in gateway.api.chat(ADMIN).bot_messages if "photo" in message.raw)
         assert photo.raw["caption"] == "You, the last 30 days (UTC)"

@@ -123,7 +123,11 @@ async def test_words_become_a_reminder_that_is_said_back_listed_and_taken_back(t
             database.read_transaction() as tx,
         ):
             first, second = (
-                (await tx.execute(select(jobs_table.c.id).where(jobs_table.c.person == ADMIN)))
+                (
+                    await tx.execute(
+                        select(jobs_table.c.id).where(jobs_table.c.person == ADMIN).order_by(jobs_table.c.id)
+                    )
+                )
                 .scalars()
                 .all()
             )
@@ -234,7 +238,7 @@ async def test_a_person_who_writes_goes_before_a_due_task_which_goes_on_after_th
             gateway.endpoint.release()
             await gateway.api.wait_until(lambda: "Hello, Ann." in gateway.texts())
             await gateway.api.wait_until(
-                lambda: messages_starting_with(gateway, "🤖 ") and gateway.is_finished(), 30
+                lambda: messages_starting_with(gateway, "🤖 ") and gateway.is_finished()
             )
             texts = gateway.texts()
         async with open_database(gateway.settings.database_url) as database:
@@ -287,7 +291,7 @@ async def test_tasks_of_many_never_take_the_last_seat_from_whoever_writes(tmp_pa
         gateway.endpoint.release()
         for chat in range(21, 26):
             await gateway.api.wait_until(partial(has_said, gateway, "The news.", chat))
-        assert gateway.texts() == ["Hello, Ann."]
+        assert await gateway.wait_for_texts() == ["Hello, Ann."]
 
 
 async def test_a_reminder_that_is_snoozed_says_when_it_comes_again_and_comes(tmp_path: Path):
@@ -416,7 +420,7 @@ async def test_a_line_in_another_language_is_read_by_the_model_which_must_keep_i
             refusal = gateway.api.chat(ADMIN).bot_messages[-1]
             gateway.ann.tap(refusal, "Work it out")
             await gateway.api.wait_until(partial(has_sent, gateway, said))
-            assert refusal.text.startswith("You asked: /remind domani alle 9")
+            await gateway.api.wait_until(partial(refusal.text.startswith, "You asked: /remind domani alle 9"))
             assert not refusal.buttons
         assert [result.partition(".")[0] for result in tool_results(gateway)] == [
             "The person wrote 9: keep each number, in when or in text",

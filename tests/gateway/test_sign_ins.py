@@ -12,7 +12,8 @@ import pytest
 from starlette.responses import Response
 
 from bot.http_server import serve
-from tests.monitoring.test_health import find_free_port
+from tests.support.cache_warmup import wait_until
+from tests.support.free_ports import find_free_port
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 from tests.support.oauth_server import OAuthMcpServer, running_oauth_server
 
@@ -129,7 +130,7 @@ async def test_a_sign_in_comes_back_to_the_public_address(tmp_path: Path) -> Non
     async with (
         running_oauth_server() as servers,
         run_gateway(tmp_path, http_port=port, public_url=public_url) as gateway,
-        httpx.AsyncClient(trust_env=False) as browser,
+        httpx.AsyncClient(trust_env=False, timeout=60) as browser,
     ):
         shown = await say(gateway, f"/tools add mcp {servers.url} notes", "wants you to sign in")
         assert "send it to me" not in shown
@@ -153,7 +154,7 @@ async def test_a_page_names_who_gets_an_account_and_ends_with_their_access(
     async with (
         running_oauth_server() as servers,
         run_gateway(tmp_path, http_port=port, public_url=public_url, access="open") as gateway,
-        httpx.AsyncClient(trust_env=False) as browser,
+        httpx.AsyncClient(trust_env=False, timeout=60) as browser,
     ):
         bob = gateway.api.person(BOB, "Bob")
         bob.send("/id")
@@ -263,7 +264,7 @@ async def test_each_person_of_a_personal_server_uses_an_account_of_their_own(tmp
         bob.tap(offer, "Sign in to notes")
         await wait_for(gateway, "You can't sign in to notes yet: an admin has to give you access", chat=BOB)
         gateway.ann.send(f"/people remove {BOB}")
-        await gateway.api.wait_until(lambda: list_sealed(tmp_path) == ["sign-in:notes"])
+        await wait_until(lambda: list_sealed(tmp_path) == ["sign-in:notes"])
 
 
 @pytest.mark.sqlite

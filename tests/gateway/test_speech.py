@@ -145,6 +145,17 @@ async def test_where_telegram_refuses_voice_messages_the_chat_is_told_once(tmp_p
     assert len(speaking.sound.speech_requests) == 2
 
 
+async def wait_for_speeches(gateway: GatewayHarness, count: int) -> None:
+    """Wait until it is stored of so many answers whether they could be read out."""
+    ended = select(speeches.c.turn).where(speeches.c.outcome.is_not(None))
+    async with open_database(gateway.settings.database_url) as database, asyncio.timeout(60):
+        while True:
+            async with database.read_transaction() as tx:
+                if len((await tx.execute(ended)).all()) == count:
+                    return
+            await asyncio.sleep(0.02)
+
+
 async def test_a_service_that_fails_leaves_the_text_and_admins_hear_of_it_once(tmp_path: Path):
     """Once a failure: also of the next one, where the service worked only after a restart."""
     recovery = "I can speak my answers again."
@@ -162,6 +173,7 @@ async def test_a_service_that_fails_leaves_the_text_and_admins_hear_of_it_once(t
         for count, notice in enumerate((recovery, failure, failure, failure, recovery), 1):
             gateway.ann.send_voice(content=b"OggS")
             await speaking.wait_for_requests(count)
+            await wait_for_speeches(gateway, count)
             await gateway.api.wait_until(partial(has_said, gateway, notice))
         await speaking.wait_for_voices(2)
         await gateway.api.wait_until(lambda: gateway.texts().count(recovery) == 2)
@@ -199,9 +211,8 @@ async def test_a_chat_is_asked_before_sound_or_what_is_to_be_spoken_leaves_the_n
         tap("No")
         kept = (await gateway.wait_for_texts(3))[-1]
         assert kept == f"I couldn't use your voice message: {SOUND_KEPT_HERE}."
-        assert gateway.texts()[1].startswith(
-            "I don't send voice messages, or the answers I speak, to 0.0.0.0."
-        )
+        refusal = "I don't send voice messages, or the answers I speak, to 0.0.0.0."
+        await gateway.api.wait_until(lambda: gateway.texts()[1].startswith(refusal))
         gateway.ann.send("/voice on")
         await gateway.wait_for_texts(4)
         gateway.ann.send("Hello")

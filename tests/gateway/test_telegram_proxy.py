@@ -14,6 +14,7 @@ from bot.sim.vllm.server import SimulatedEndpoint, reply_with
 from bot.telegram.bot_identity import check_token
 from bot.telegram.client import create_bot, open_bot
 from tests.support import attachment_files
+from tests.support.cache_warmup import wait_until
 from tests.support.gateway import open_harness
 from tests.support.proxy import run_proxy
 
@@ -74,9 +75,15 @@ async def test_what_is_wrong_with_a_proxy_is_said_without_its_password(caplog: p
     [finding] = await probe_telegram(bot_url, proxy=f"http://{CREDENTIALS}@127.0.0.1:9")
     assert finding.seen == "http://127.0.0.1:9 does not lead to Telegram (ConnectError)"
     stop = asyncio.Event()
-    asyncio.get_running_loop().call_later(0.5, stop.set)
-    async with open_bot(api.token, API_URL, stop, f"http://{CREDENTIALS}@127.0.0.1:9") as bot:
-        assert bot is None
+
+    async def stop_when_said() -> None:
+        await wait_until(lambda: caplog.messages)
+        stop.set()
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(stop_when_said())
+        async with open_bot(api.token, API_URL, stop, f"http://{CREDENTIALS}@127.0.0.1:9") as bot:
+            assert bot is None
     assert caplog.messages == [
         "Telegram at telegram.invalid, through http://127.0.0.1:9, does not answer: Connection refused"
     ]

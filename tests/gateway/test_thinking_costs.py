@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.sim.vllm.server import SimulatedEndpoint
+from bot.turns import preflight
 from bot.turns.thought_costs import MIN_THOUGHTS
 from tests.support.gateway import running_gateway
 
@@ -20,7 +21,10 @@ def load_decisions(folder: Path) -> list[tuple[bool, str]]:
 
 
 @pytest.mark.sqlite
-async def test_a_turn_thinks_sooner_where_thoughts_have_been_short(tmp_path: Path) -> None:
+async def test_a_turn_thinks_sooner_where_thoughts_have_been_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "QUICK_SECONDS", 60.0)
     endpoint = SimulatedEndpoint(judge=lambda question: (78, 22))
     async with running_gateway(tmp_path, endpoint, thinking_read="auto") as gateway:
         gateway.ann.send(OPEN_TEXT)

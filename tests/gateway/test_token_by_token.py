@@ -7,7 +7,7 @@ from bot.db.engine import open_database
 from bot.sim.vllm.server import Profile, SimulatedEndpoint, Timing
 from bot.usage.reconcile import CountersEndpoint, Reconciliation
 from bot.usage.report_command import ReportOptions, render_report, render_turn
-from tests.support.gateway import ADMIN, GatewayHarness, open_harness
+from tests.support.gateway import ADMIN, GatewayHarness, name_noon_zone, open_harness
 from tests.support.terminal_text import lay_out
 
 QUESTION = "@@think:hm, a thought of some length@@@@say:A reply of nine words comes token by token.@@"
@@ -34,7 +34,7 @@ async def ask(gateway: GatewayHarness, text: str) -> str:
 
 async def test_everything_is_shown_in_tokens(tmp_path: Path):
     endpoint = SimulatedEndpoint(Profile.autoregressive(), Timing.canvas(0.001), model="gemma-4-26b-a4b-it")
-    async with open_harness(tmp_path, endpoint, thinking="on") as gateway:
+    async with open_harness(tmp_path, endpoint, thinking="on", time_zone=name_noon_zone()) as gateway:
         await take_reading(gateway)
         async with gateway.run():
             gateway.ann.send(QUESTION)

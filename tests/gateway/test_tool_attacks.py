@@ -79,7 +79,7 @@ async def test_what_a_tool_answers_ends_no_permission_of_its_own_and_text_of_oth
         question = await send_and_wait(gateway, light("three"), "May I run light?")
         assert "I still ask after other text from outside" in question.text
         gateway.ann.tap(question, "Allow here")
-        await gateway.api.wait_until(lambda: load_rung_bells(tmp_path)[2:])
+        await gateway.api.wait_until(lambda: "lit three" in gateway.texts())
         await send_and_wait(gateway, light("three"), "lit three")
         await send_and_wait(gateway, "@@tool:listen {}@@@@say:heard@@", "heard")
         question = await send_and_wait(gateway, light("three"), "May I run light?")

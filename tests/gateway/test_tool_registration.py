@@ -172,11 +172,11 @@ async def test_a_reload_asks_servers_too(tmp_path: Path):
             for grown in ("grown", "larger"):  # the first is asked of a server nobody has called yet
                 web.tools.append(grown)
                 gateway.ann.send("/tools reload")
-                await gateway.api.wait_until(partial(says, gateway, f"odd_{grown} (new)"), 40.0)
+                await gateway.api.wait_until(partial(says, gateway, f"odd_{grown} (new)"))
             await send_and_collect(gateway, f"/tools add mcp {url}/mcp away", count=2)
         gateway.ann.send("/tools reload")
         await gateway.api.wait_until(
-            partial(says, gateway, "away is not available: its address does not answer."), 40.0
+            partial(says, gateway, "away is not available: its address does not answer.")
         )
 
 

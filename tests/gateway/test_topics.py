@@ -27,8 +27,8 @@ async def test_a_topic_is_a_conversation_and_is_named_once_unless_its_person_has
         trip = gateway.ann.create_topic("New chat", has_implicit_name=True)
         await say(gateway, "/id", trip)  # which is no question
         await say(gateway, "Plan a trip to the Alps with two children and a dog @@say:Yes.@@", trip)
-        await gateway.api.wait_until(lambda: len(list_titles(gateway)) == 1)
-        assert trip.chat.topics[trip.thread_id].name == list_titles(gateway)[0]
+        await gateway.api.wait_until(lambda: trip.chat.topics[trip.thread_id].name in list_titles(gateway))
+        assert len(list_titles(gateway)) == 1
         assert list_titles(gateway)[0].startswith(titles[0][:30])
         await say(gateway, "And in winter? @@say:No.@@", trip)
 

@@ -77,7 +77,7 @@ async def test_an_answer_cut_at_its_length_goes_on_at_a_tap_once(tmp_path: Path)
 
     async with running_gateway(tmp_path, SimulatedEndpoint(brain=tell)) as gateway:
         gateway.ann.send("tell me a long story")
-        cut = await gateway.api.wait_until(lambda: find_message_with_button(gateway, "Continue"), 30)
+        cut = await gateway.api.wait_until(lambda: find_message_with_button(gateway, "Continue"))
         assert cut is not None
         count = len(gateway.texts())
         gateway.endpoint.hold()

@@ -1,11 +1,16 @@
 """Messages of a group that name nobody, in the whole gateway: the simulated endpoint judges them."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
+from bot.db.engine import open_database
+from bot.db.tables import model_calls
 from bot.sim.vllm.server import SimulatedEndpoint
 from bot.sim.vllm.typed_reads import TypedQuestion
+from bot.turns.recorded_reads import RecordedReads
 from tests.support.gateway import GatewayHarness, running_gateway
 from tests.support.group_chat import open_group, press
 
@@ -24,8 +29,24 @@ async def open_card(gateway: GatewayHarness) -> None:
     await press(gateway, "Team")
 
 
+async def wait_for_read(gateway: GatewayHarness) -> None:
+    """Wait until it is known what the endpoint answered to a typed question."""
+    known = select(model_calls.c.id).where(
+        model_calls.c.purpose == "address", model_calls.c.outcome.is_not(None)
+    )
+    async with open_database(gateway.settings.database_url) as database, asyncio.timeout(60):
+        while True:
+            async with database.read_transaction() as tx:
+                if (await tx.execute(known)).first() is not None:
+                    return
+            await asyncio.sleep(0.02)
+
+
 @pytest.mark.sqlite
-async def test_what_is_meant_is_answered_and_what_is_not_is_forgotten(tmp_path: Path):
+async def test_what_is_meant_is_answered_and_what_is_not_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(RecordedReads.read.__kwdefaults__ or {}, "timeout_seconds", 60.0)
     endpoint = SimulatedEndpoint(judge=judge_museum)
     async with running_gateway(tmp_path, endpoint, access="open", thinking="off") as gateway:
         team = open_group(gateway.api, gateway.ann, hears_everything=True)
@@ -33,8 +54,7 @@ async def test_what_is_meant_is_answered_and_what_is_not_is_forgotten(tmp_path: 
         team.ben.send("is the museum open?", thread=team.group)
         await open_card(gateway)
         gateway.ann.tap(gateway.ann.chat.bot_messages[-1], "Even when not named")
-        await endpoint.wait_until(lambda: bool(endpoint.typed_questions))  # it is asked whether it can
-        await gateway.api.wait_until(gateway.is_finished)
+        await wait_for_read(gateway)  # it is asked whether it can
         await press(gateway, "Even when not named")
         assert (await team.wait_for_texts(2))[-1].startswith("From now on I also look at messages here")
         reads = len(endpoint.typed_questions)

@@ -23,7 +23,7 @@ from bot.db.queues.hooks import Hook
 from bot.domain import Lane
 from tests.kill.environment import ANN, UNSURE, KillEnvironment, open_environment
 from tests.kill.gateway import ForkServer
-from tests.monitoring.test_health import find_free_port
+from tests.support.free_ports import find_free_port
 
 CLIENTS = 4
 TASK_EVERY = 20  # of so many posts one is a task

@@ -7,7 +7,7 @@ from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import KillEnvironment
 from tests.kill.gateway import GatewayDied
 from tests.kill.posts import add_hooks, post_under_kills
-from tests.monitoring.test_health import find_free_port
+from tests.support.free_ports import find_free_port
 
 
 async def test_each_of_300_accepted_posts_is_done_once_under_three_kills(surround: OpenEnvironment):

@@ -18,15 +18,11 @@ from bot.http_server import serve
 from bot.monitoring.health import build_app
 from bot.monitoring.metrics import GatewayMetrics, GatewayState
 from bot.tool_registry.sign_in_flows import SignInRequest
+from tests.support.free_ports import find_free_port
 from tests.support.gateway import GatewayHarness, open_harness, running_gateway
 from tools.mcp.sign_in import SignInAnswer
 
 CALL = '@@tool:calculate {"expression": "6*7"}@@'
-
-
-def find_free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 async def read_metrics(port: int) -> dict[str, float]:

@@ -20,9 +20,9 @@ from bot.domain import SHARE_COUNT, compute_share
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.people import SimulatedPerson
 from tests.gateway.test_approval_waits import ring_prompt, wait_for_question
-from tests.monitoring.test_health import find_free_port
 from tests.support.admin_page import find_csrf_token
 from tests.support.approval_tools import install_bells, load_rung_bells
+from tests.support.free_ports import find_free_port
 from tests.support.gateway import ADMIN, GatewayHarness, open_harness
 from tests.support.group_chat import open_group
 from tests.support.postgresql import PostgresServer

@@ -20,7 +20,8 @@ from bot.db.usage import breakdowns
 from bot.domain import SHARE_COUNT, Lane
 from bot.usage import recorder
 from bot.usage.intervals import INTERVAL_ORDER, column_name
-from tests.monitoring.test_health import find_free_port, read_metrics
+from tests.monitoring.test_health import read_metrics
+from tests.support.free_ports import find_free_port
 from tests.support.gateway import ADMIN, GatewayHarness, open_harness
 from tests.support.postgresql import PostgresServer
 

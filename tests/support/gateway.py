@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from bot.app import process
 from bot.app.factory import RunOptions
 from bot.http_server import serve
 from bot.settings import Settings, build_settings
+from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.server import MAX_WAIT_SECONDS, BotApi, FloodLimits, SimulatedPerson
 from bot.sim.vllm.server import SimulatedEndpoint
 from bot.telegram.delivery.rate_budget import RateLimits
@@ -26,6 +28,16 @@ _WORDS = " ".join(f"word{n}" for n in range(200))  # more than a server searches
 def long_story() -> str:
     """A message that makes the model write about 4,000 words."""
     return f"@@repeat:20 {_WORDS} @@"
+
+
+def name_noon_zone() -> str:
+    """A time zone in which it is about noon, so that no day ends meanwhile."""
+    return f"Etc/GMT{datetime.now(UTC).hour - 12:+d}"  # whose signs are reversed
+
+
+def is_being_written(message: ChatMessage) -> bool:
+    """Whether a message has a Stop button, in any language."""
+    return any(button["text"].startswith("⏹") for button in message.buttons)
 
 
 @dataclass
@@ -51,20 +63,23 @@ class GatewayHarness:
         chat: int = ADMIN,
         timeout: float = MAX_WAIT_SECONDS,  # noqa: ASYNC109
     ) -> list[str]:
-        """The bot's messages of a chat once there are `count` of them."""
-        await self.api.wait_until(lambda: len(self.texts(chat)) >= count, timeout)
+        """The bot's messages of a chat once there are `count` of them, and none is still being written."""
+        await self.api.wait_until(lambda: len(self.texts(chat)) >= count and self.is_finished(chat), timeout)
         return self.texts(chat)
 
     async def wait_for_first_block(self) -> None:
         """Wait until a first block is shown, and hold the endpoint there until it is released."""
         await self.endpoint.wait_until(lambda: any(request.canvases for request in self.endpoint.requests))
         self.endpoint.hold()
-        await self.wait_for_texts()
+        await self.api.wait_until(self.texts)
 
     def is_finished(self, chat: int = ADMIN) -> bool:
-        """Whether the bot's newest message has no Stop button, so that its answer is complete."""
+        """Whether there are messages of the bot, and none has a Stop button: what they answer has ended.
+
+        It is also true before an answer is begun.
+        """
         messages = self.api.chat(chat).bot_messages
-        return bool(messages) and not any(button["text"] == "⏹ Stop" for button in messages[-1].buttons)
+        return bool(messages) and not any(map(is_being_written, messages))
 
     @contextlib.asynccontextmanager
     async def run(self) -> AsyncIterator[None]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bot.sim.telegram.server import MAX_WAIT_SECONDS, BotApi, ChatThread, SimulatedGroup, SimulatedPerson
-from tests.support.gateway import GatewayHarness
+from tests.support.gateway import GatewayHarness, is_being_written
 
 GROUP = -1001000000001
 BEN = 8
@@ -35,9 +35,13 @@ class GroupHarness:
         thread: ChatThread | None = None,
         timeout: float = MAX_WAIT_SECONDS,  # noqa: ASYNC109
     ) -> list[str]:
-        """The bot's messages of a topic once there are `count` of them."""
-        await self.api.wait_until(lambda: len(self.texts(thread)) >= count, timeout)
+        """The bot's messages of a topic once there are `count`, and none in the group is being written."""
+        await self.api.wait_until(lambda: len(self.texts(thread)) >= count and self.is_finished(), timeout)
         return self.texts(thread)
+
+    def is_finished(self) -> bool:
+        """Whether no message of the bot has a Stop button, in no topic."""
+        return not any(map(is_being_written, self.group.chat.bot_messages))
 
 
 def open_group(
@@ -60,9 +64,10 @@ def open_group(
 
 async def press(gateway: GatewayHarness, button: str) -> None:
     """Press a button of Ann's newest message in private, which changes then."""
-    edits = len(gateway.api.calls_of("editMessageText", gateway.ann.id))
-    gateway.ann.tap(gateway.ann.chat.bot_messages[-1], button)
-    await gateway.api.wait_until(lambda: len(gateway.api.calls_of("editMessageText", gateway.ann.id)) > edits)
+    message = gateway.ann.chat.bot_messages[-1]
+    edits = len(message.edits)
+    gateway.ann.tap(message, button)
+    await gateway.api.wait_until(lambda: len(message.edits) > edits)
 
 
 async def turn_on_reading(gateway: GatewayHarness, title: str) -> None:

@@ -133,7 +133,7 @@ class OAuthMcpServer:
 
     async def agree(self, link: str) -> str:
         """Open the page of a sign-in and agree; the address that the browser is sent to."""
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             response = await client.get(link, follow_redirects=False)
         assert response.status_code == 302, response.text
         return response.headers["location"]

@@ -15,7 +15,7 @@ from bot.db.tables import model_calls
 from bot.http_server import serve
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.vllm.server import Profile, SimulatedEndpoint
-from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
+from tests.support.gateway import ADMIN, GatewayHarness, is_being_written, running_gateway
 
 MODEL = "gemma-4-31b-it"
 SIGNATURE = f"— written by {MODEL}"
@@ -46,7 +46,7 @@ class TwoEndpoints:
         return [
             message.text
             for message in messages
-            if "⏹ Stop" not in button_labels(message) and not NOTICE.match(message.text)
+            if not is_being_written(message) and not NOTICE.match(message.text)
         ]
 
     async def send(self, text: str, count: int = 1) -> str:

@@ -24,7 +24,7 @@ from tests.bench.harness.stage import open_stage
 from tests.bench.harness.statistics import median, percentile
 from tests.bench.harness.workload import ProseBrain
 from tests.bench.load.latency import SLICE_MESSAGES, ask_in_a_row
-from tests.monitoring.test_health import find_free_port
+from tests.support.free_ports import find_free_port
 
 POSTS_A_SECOND = 200
 POSTS_A_MINUTE = 20  # that the hook takes
