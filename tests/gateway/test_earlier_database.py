@@ -17,12 +17,13 @@ import pytest
 from bot.sim.telegram.server import MAX_WAIT_SECONDS
 from tests.gateway.test_approval_waits import BOB, ring_prompt, wait_for_message
 from tests.support.approval_tools import install_bells, load_rung_bells
-from tests.support.gateway import ADMIN, open_harness
-from tests.support.group_chat import open_group
+from tests.support.gateway import ADMIN, GatewayHarness, open_harness
+from tests.support.group_chat import GroupHarness, open_group
 
 STORED = Path(__file__).parents[1] / "fixtures" / "database"
 QUESTIONS = {"2026-11-22": 15, "2026-11-23": 25}
 """Telegram's id of the message that asks whether the tool toll may run, by the day of the database."""
+GROUP_DAY = "2026-11-23"
 SUPERGROUP = -1001000000777
 
 
@@ -42,10 +43,11 @@ def unpack(day: str, file: Path) -> None:
 @pytest.mark.parametrize("day", QUESTIONS)
 async def test_work_that_an_earlier_version_left_is_finished_and_its_grants_hold(tmp_path: Path, day: str):
     unpack(day, tmp_path / "gateway.db")
-    async with open_harness(tmp_path, tools_dir=install_bells(tmp_path)) as gateway:
+    async with open_harness(tmp_path, tools_dir=install_bells(tmp_path), guest_mode="on") as gateway:
         bob = gateway.api.person(BOB, "Bob")
         gateway.ann.send("/id")  # the simulated Telegram lets a bot write only to who has written to it
         bob.send("/id")
+        team = open_group(gateway.api, gateway.ann, chat=SUPERGROUP) if day == GROUP_DAY else None
         async with gateway.run():
             await wait_for_message(gateway, "an answer that Telegram has not taken")
             await gateway.api.wait_until(lambda: any("stretch" in text for text in gateway.texts()))
@@ -73,21 +75,18 @@ async def test_work_that_an_earlier_version_left_is_finished_and_its_grants_hold
             await wait_for_message(gateway, "I'll answer here.", BOB)
             bob.send("/stop")
             await wait_for_message(gateway, "Stopped.", BOB)
+            if team is not None:
+                await finish_work_of_others(gateway, team)
     assert load_rung_bells(tmp_path) == ["one", "three"]
 
 
-@pytest.mark.sqlite
-async def test_what_was_under_way_in_a_group_that_moved_and_for_a_guest_is_finished(tmp_path: Path):
-    unpack("2026-11-23", tmp_path / "gateway.db")
-    async with open_harness(tmp_path, tools_dir=install_bells(tmp_path), guest_mode="on") as gateway:
-        gateway.ann.send("/id")
-        team = open_group(gateway.api, gateway.ann, chat=SUPERGROUP)
-        async with gateway.run():
-            await wait_for_message(gateway, "an answer for the team", SUPERGROUP)
-            await gateway.api.wait_until(lambda: any("order pizza" in text for text in team.texts()))
-            # The simulated Telegram does not know the message that an earlier one showed the guest.
-            await gateway.api.wait_until(
-                lambda: any("an answer for a guest" in text for text in gateway.texts()), 2 * MAX_WAIT_SECONDS
-            )
-            gateway.ann.send("/notes@canvasgram_sim_bot", thread=team.group)
-            await gateway.api.wait_until(lambda: any("pizza on Friday" in text for text in team.texts()))
+async def finish_work_of_others(gateway: GatewayHarness, team: GroupHarness) -> None:
+    """What was under way in a group that moved, and for a guest."""
+    await wait_for_message(gateway, "an answer for the team", SUPERGROUP)
+    await gateway.api.wait_until(lambda: any("order pizza" in text for text in team.texts()))
+    # The simulated Telegram does not know the message that an earlier one showed the guest.
+    await gateway.api.wait_until(
+        lambda: any("an answer for a guest" in text for text in gateway.texts()), 2 * MAX_WAIT_SECONDS
+    )
+    gateway.ann.send("/notes@canvasgram_sim_bot", thread=team.group)
+    await gateway.api.wait_until(lambda: any("pizza on Friday" in text for text in team.texts()))

@@ -19,6 +19,7 @@ from bot.chat.commands.tool_tasks import STARTED_REPLIES
 from bot.db.engine import open_database
 from bot.db.tables import inbox
 from bot.http_server import serve
+from bot.sim.telegram.server import MAX_WAIT_SECONDS
 from tests.support.gateway import GatewayHarness, running_gateway
 from tests.support.openapi_shop import OpenApiShop
 
@@ -32,8 +33,7 @@ JUNK: tuple[Any, ...] = (
     {"$ref": "file:///etc/passwd"},
     [{}] * 50,
 )
-MAX_DOCUMENTS = 8
-NON_DOCUMENTS = 7  # of what `broken` yields last
+BROKEN_COUNT = 3  # each is read in a process of its own; tests/tools/openapi/test_worker.py tries more
 
 
 def walk_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -45,7 +45,7 @@ def walk_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ..
 
 
 def break_document(document: dict[str, Any]) -> Iterator[bytes]:
-    """The document with junk in one place after the other; then what is no document at all."""
+    """The document with junk in one place after the other."""
     for number, path in enumerate(walk_paths(document)):
         broken = copy.deepcopy(document)
         parent: Any = broken
@@ -53,20 +53,11 @@ def break_document(document: dict[str, Any]) -> Iterator[bytes]:
             parent = parent[key]
         parent[path[-1]] = JUNK[number % len(JUNK)]
         yield json.dumps(broken).encode()
-    yield from (
-        b"",
-        b"\x00\xff",
-        b"[" * 100_000,
-        b"openapi: 3.1.0\npaths: &a [*a]",
-        b"{}",
-        b"null",
-        b"<html></html>",
-    )
 
 
 async def test_malformed_documents_stop_nothing_and_keep_nobody_waiting(tmp_path: Path):
     every = list(break_document(OpenApiShop().document))
-    bodies = [*every[:: len(every) // MAX_DOCUMENTS], *every[-NON_DOCUMENTS:]]
+    bodies = [*every[:: len(every) // BROKEN_COUNT], b"\x00\xff", b"openapi: 3.1.0\npaths: &a [*a]"]
 
     async def document(request: Request) -> Response:
         return Response(bodies[request.path_params["number"]], media_type="application/json")
@@ -82,12 +73,12 @@ async def test_malformed_documents_stop_nothing_and_keep_nobody_waiting(tmp_path
             ann.send(f"/tools add {url}/{number}.json doc{number} 1")
         for text in ("one", "two"):
             bob.send(f"@@say:{text}@@")
-            await gateway.api.wait_until(partial(is_last_text, gateway, text), 40.0)
-        await gateway.api.wait_until(lambda: len(answer_texts(gateway)) >= len(bodies), 200.0)
+            await gateway.api.wait_until(partial(is_last_text, gateway, text), 2 * MAX_WAIT_SECONDS)
+        await gateway.api.wait_until(lambda: len(answer_texts(gateway)) >= len(bodies), 5 * MAX_WAIT_SECONDS)
         while await count_task_states(gateway) != {"done": len(bodies)}:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         bob.send("@@say:three@@")
-        await gateway.api.wait_until(partial(is_last_text, gateway, "three"), 40.0)
+        await gateway.api.wait_until(partial(is_last_text, gateway, "three"))
 
 
 def answer_texts(gateway: GatewayHarness) -> list[str]:

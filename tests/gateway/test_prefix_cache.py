@@ -197,14 +197,13 @@ async def converse(gateway: GatewayHarness, chat: int, turns: int) -> None:
     for number in range(turns):
         person.send(write_question(100 * chat + number))
         await gateway.api.wait_until(
-            lambda: len(gateway.texts(chat)) > number and gateway.is_finished(chat),  # noqa: B023
-            30,
+            lambda: len(gateway.texts(chat)) > number and gateway.is_finished(chat)  # noqa: B023
         )
 
 
-async def test_twenty_chats_side_by_side_compute_as_little_as_one(tmp_path: Path):
+async def test_chats_side_by_side_compute_as_little_as_one(tmp_path: Path):
     endpoint = SimulatedEndpoint(brain=workload.ProseBrain(answer_tokens=150))
-    chats = range(20, 40)
+    chats = range(20, 26)
     turns = 4
     async with running_gateway(tmp_path, endpoint, access="open", warm_up="on", thinking="off") as gateway:
         await endpoint.wait_until(lambda: is_warmed_up(endpoint, WARMUP_CALLS // 2))

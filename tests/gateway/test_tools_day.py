@@ -86,7 +86,7 @@ class DayHarness:
             messages = self.gateway.api.chat(chat).bot_messages[after:]
             return next((message for message in messages if text in message.text), None)
 
-        message = await self.gateway.api.wait_until(find_message, 40.0)
+        message = await self.gateway.api.wait_until(find_message)
         assert message is not None
         return message
 
@@ -173,7 +173,6 @@ async def run_morning(day: DayHarness) -> None:
     day.eve.send("@@say:good morning, too@@")
     output = await day.run_cli("add", f"{sys.executable} -S {CROOKED_SERVER}", "--stdio", "--name", "prog")
     assert "Added, for admins only until you grant it to others: prog_" in output
-    assert "running gateway" in await day.run_cli("reload")
     await day.ask_as_admin("/tools reload", "tools can be used now.")
     await day.wait_for_message("good morning", MEMBER)
     await day.wait_for_message("good morning, too", OTHER)
@@ -284,7 +283,6 @@ async def run_night(day: DayHarness) -> None:
     report = json.loads(str(await render_report(url, ReportOptions(by="tool", form="json"), now=_now())))
     order = next(group for group in report["groups"] if group["tool"] == "shop_order_item")
     assert (order["tool_calls_asked"], order["tool_answer_once"]) == (1, 1)
-    assert "shop_order_item" in await day.run_cli("log", "shop_order_item")
 
 
 def _now() -> float:
