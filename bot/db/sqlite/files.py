@@ -20,7 +20,11 @@ def make_private(file: Path) -> None:
     """
     with translate_file_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        # One that can be used is not opened: to close it would end the locks that this process has on it.
+        if not (file.is_file() and os.access(file, os.R_OK | os.W_OK)):
+            os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
         file.chmod(0o600)
     if not os.access(file.parent, os.W_OK | os.X_OK):  # for the files that SQLite puts beside it
         raise SettingsRefused(_explain_unwritable(file, "its folder is read-only"))

@@ -1,6 +1,9 @@
 """Where the database or its lock cannot be created or written, the error says what to do."""
 
 import errno
+import fcntl
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,3 +58,17 @@ def test_a_folder_in_the_place_of_a_file_is_told(name: str, tmp_path: Path):
     (tmp_path / name).mkdir()
     with pytest.raises(SettingsRefused, match=f"{name} cannot be written"):
         claim(tmp_path / "canvasgram.db")
+
+
+TRY_TO_LOCK = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'rb+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+
+
+def test_what_is_made_private_again_keeps_the_locks_of_this_process(tmp_path: Path):
+    """Else another process that closes the database would remove its log while this one works on it."""
+    file = tmp_path / "canvasgram.db"
+    make_private(file)
+    with file.open("rb+") as holder:
+        fcntl.lockf(holder, fcntl.LOCK_EX)
+        make_private(file)
+        locking = subprocess.run([sys.executable, "-I", "-S", "-c", TRY_TO_LOCK, file], capture_output=True)
+    assert b"BlockingIOError" in locking.stderr
