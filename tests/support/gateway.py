@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bot.app import process
+import pytest
+
+from bot.app import process, tool_factory
 from bot.app.factory import RunOptions
 from bot.http_server import serve
 from bot.settings import Settings, build_settings
@@ -17,9 +19,11 @@ from bot.sim.telegram.server import MAX_WAIT_SECONDS, BotApi, FloodLimits, Simul
 from bot.sim.vllm.server import SimulatedEndpoint
 from bot.telegram.delivery.rate_budget import RateLimits
 from bot.telegram.incoming.edits import EDIT_HOLD_SECONDS
+from bot.tool_registry import loader
 from tests.support.delivery_harness import GENEROUS_LIMITS
 from tests.support.empty_database import place_empty_database
 from tests.support.turn_harness import SHUTDOWN_SECONDS
+from tools.base import Tool
 
 ADMIN = 7
 _WORDS = " ".join(f"word{n}" for n in range(200))  # more than a server searches for a repeated pattern
@@ -33,6 +37,12 @@ def long_story() -> str:
 def name_noon_zone() -> str:
     """A time zone in which it is about noon, so that no day ends meanwhile."""
     return f"Etc/GMT{datetime.now(UTC).hour - 12:+d}"  # whose signs are reversed
+
+
+def build_patient_tools(settings: Settings) -> dict[str, Tool]:
+    """The built-in tools, whose time does not end on a busy machine."""
+    tools = loader.build_builtin_tools(settings)
+    return {name: replace(tool, timeout=MAX_WAIT_SECONDS) for name, tool in tools.items()}
 
 
 def is_being_written(message: ChatMessage) -> bool:
@@ -85,6 +95,13 @@ class GatewayHarness:
     async def run(self) -> AsyncIterator[None]:
         """Run the gateway while the block runs; it is shut down in order at the end."""
         stop = asyncio.Event()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tool_factory, "build_builtin_tools", build_patient_tools)
+            async with self._run_until(stop):
+                yield
+
+    @contextlib.asynccontextmanager
+    async def _run_until(self, stop: asyncio.Event) -> AsyncIterator[None]:
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(
                 process.run(
