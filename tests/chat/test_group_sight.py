@@ -89,15 +89,19 @@ async def test_people_read_what_is_true_of_their_group_and_what_changes_it(tmp_p
         assert "turn privacy mode off with /setprivacy at @BotFather" in gateway.texts()[-1]
         await press(gateway, "Read along")
         assert (await team.wait_for_texts(2))[-1].startswith("From now on I also read along here")
-        toasts = [call.params["text"] for call in gateway.api.calls_of("answerCallbackQuery")[-1:]]
-        assert toasts == ["But I can't see what people write to each other there."]
+        toast = "But I can't see what people write to each other there."
+        await gateway.api.wait_until(
+            lambda: any(
+                call.params.get("text") == toast for call in gateway.api.calls_of("answerCallbackQuery")
+            )
+        )
 
         # BotFather's switch changes nothing until the bot is added again.
         gateway.api.change_bot(can_read_all_group_messages=True)
         team.group.change_member(gateway.api.bot, "restricted")
-        await gateway.api.wait_until(gateway.is_finished)
+        await gateway.api.wait_until(lambda: not gateway.api.updates.pending_ids)
         team.group.change_member(gateway.api.bot, "member")
-        await gateway.api.wait_until(gateway.is_finished)
+        await gateway.api.wait_until(lambda: not gateway.api.updates.pending_ids)
         await press(gateway, "Back")
         await press(gateway, "Team")
         assert "/setprivacy" in gateway.texts()[-1]

@@ -158,7 +158,7 @@ async def test_what_no_person_says_is_not_even_stored(harness: UpdateHarness, me
 
 async def test_nothing_is_stored_or_read_where_it_is_off(harness: UpdateHarness):
     await put_group(harness)
-    for number in range(200):
+    for number in range(20):
         await say(harness, f"message {number}")
     assert await harness.load_items() == []
     assert harness.address_judge.messages == []

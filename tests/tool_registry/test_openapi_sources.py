@@ -1,5 +1,7 @@
 """Operations of an OpenAPI document that cannot be used do not keep the others away, and are reported."""
 
+import json
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -19,6 +21,8 @@ from bot.tool_registry.openapi_sources import (
 from bot.tool_registry.previews import SourceRequest
 from bot.tool_registry.service_access import ServiceAccess
 from tests.support.openapi_shop import open_shop
+from tools.openapi import documents
+from tools.sandbox.process import SandboxLimits
 
 PHOTO: dict[str, Any] = {
     "post": {
@@ -27,6 +31,16 @@ PHOTO: dict[str, Any] = {
     },
     "get": {"operationId": "list-items"},
 }
+
+
+@pytest.fixture(autouse=True)
+def _no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads documents in this process; tests/tools/openapi/test_sandboxed_documents.py has the real one."""
+
+    async def run_here(function: Callable[..., Any], body: bytes, _: SandboxLimits, **arguments: Any) -> Any:
+        return json.loads(json.dumps(function(body, **arguments)))
+
+    monkeypatch.setattr(documents, "run_in_sandbox", run_here)
 
 
 async def test_an_unusable_operation_is_reported_and_the_others_are_used():

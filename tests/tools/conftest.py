@@ -1,10 +1,14 @@
 """A context for tools: a fixed clock, notes and a past kept in lists."""
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime
+from typing import Any
 
 import pytest
 
 from tools.base import Note, Passage, ToolContext, ToolError
+from tools.net import pages
+from tools.sandbox.process import SandboxLimits
 
 
 class InMemoryNotes:
@@ -39,6 +43,16 @@ class InMemoryPast:
         if number == 12:
             return "0123456789" * 2000
         return None
+
+
+@pytest.fixture
+def extracted_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Extract in this process, which imports only once what each in the sandbox imports anew."""
+
+    async def run_here(function: Callable[..., Any], body: bytes, _: SandboxLimits, **options: Any) -> Any:
+        return function(body, **options)
+
+    monkeypatch.setattr(pages, "run_in_sandbox", run_here)
 
 
 @pytest.fixture

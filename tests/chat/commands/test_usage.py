@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -151,7 +152,11 @@ async def test_an_admin_who_asks_for_something_else_reads_what_there_is(harness:
     assert sent.text.startswith("/usage shows what you've used, /usage all what everybody has;")
 
 
-async def test_a_chart_is_sent_as_figures_and_then_as_a_picture(harness: UpdateHarness):
+async def test_a_chart_is_sent_as_figures_and_then_as_a_picture(
+    harness: UpdateHarness, monkeypatch: pytest.MonkeyPatch
+):
+    patient = replace(usage_chart.CHART_LIMITS, wall_seconds=300.0, cpu_seconds=100)
+    monkeypatch.setattr(usage_chart, "CHART_LIMITS", patient)
     await harness.let_in(ANNA, "admin")
     await store_call(harness, await harness.store_answered_turn("hi"))
     sent, photo = await harness.send_text("/usage chart")

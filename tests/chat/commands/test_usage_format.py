@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import update
 
@@ -178,6 +178,7 @@ spendings = st.builds(
 )
 
 
+@settings(max_examples=40)
 @given(st.none() | st.builds(NewestTurn, st.just(1), spendings, st.booleans()), spendings, spendings)
 def test_usage_is_at_most_six_lines_under_36_characters(
     last: NewestTurn | None, today: SpendingSums, month: SpendingSums
@@ -209,6 +210,7 @@ thinking_sums = st.builds(
 )
 
 
+@settings(max_examples=40)
 @given(st.lists(thinking_sums, max_size=2, unique_by=lambda sums: sums.thinking))
 def test_what_thinking_cost_is_at_most_six_lines_under_36_characters(all_sums: list[ThinkingSums]):
     lines = format_thinking(ENGLISH, all_sums)
@@ -247,6 +249,7 @@ def test_the_tools_of_a_turn_are_named_up_to_a_few():
 ranked = st.lists(st.builds(RankedSpender, st.text(min_size=1, max_size=64), spendings), max_size=3)
 
 
+@settings(max_examples=40)
 @given(spendings, spendings, ranked, ranked)
 def test_a_ranking_is_short_lines_too(
     today: SpendingSums, month: SpendingSums, people: list[RankedSpender], chats: list[RankedSpender]
@@ -450,6 +453,7 @@ call_steps = st.builds(
 )
 
 
+@settings(max_examples=40)
 @given(
     st.builds(
         build_turn,

@@ -35,16 +35,6 @@ ARTICLE = (
 )
 
 
-@pytest.fixture
-def extracted_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Extract in this process, which imports only once what each in the sandbox imports anew."""
-
-    async def run_here(function: Callable[..., Any], body: bytes, _: SandboxLimits, **options: Any) -> Any:
-        return function(body, **options)
-
-    monkeypatch.setattr(pages, "run_in_sandbox", run_here)
-
-
 async def read_page(responses: dict[str, bytes], context: ToolContext, path: str = "/") -> str:
     async with running_site(responses) as site:
         tool = make_page_tool(site.page_reader(NAMES, "127.0.0.1"))

@@ -27,6 +27,7 @@ from tools.results import to_found
 LONG_JSON = f"[{' ' * MAX_PARSED_CHARS}]"
 
 
+@pytest.mark.usefixtures("extracted_here")
 @pytest.mark.parametrize(
     ("response", "text"),
     [

@@ -121,7 +121,7 @@ SERVER_TOOLS = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(SERVER_TOOLS, max_size=4))
 def test_any_tools_become_definitions_or_warnings(server_tools: list[ServerTool]):
     listing = build_listing("odd", map(truncate_tool, server_tools))

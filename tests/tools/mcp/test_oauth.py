@@ -165,20 +165,17 @@ async def test_a_client_that_was_registered_beforehand_is_used() -> None:
         assert await call_echo(servers, store) == "hello"
 
 
-@pytest.mark.parametrize(
-    ("wrong", "reason"),
-    [
+async def test_an_answer_that_is_not_right_signs_nobody_in() -> None:
+    wrong_answers: list[tuple[Callable[[str], str], str]] = [
         (lambda address: f"{address}x", "does not belong to this sign-in"),
         (lambda address: f"{address}&iss=https://evil.example", "does not belong to this sign-in"),
         (lambda address: address.replace("code=code", "code=gone"), "refused the code"),
         (lambda address: address.replace("code=", "error="), "declined"),
-    ],
-    ids=["state", "issuer", "code", "declined"],
-)
-async def test_an_answer_that_is_not_right_signs_nobody_in(wrong: Callable[[str], str], reason: str) -> None:
+    ]
     async with running_oauth_server() as servers:
-        with pytest.raises(ToolError, match=reason):
-            await do_sign_in(servers, change_address=wrong)
+        for wrong, reason in wrong_answers:
+            with pytest.raises(ToolError, match=reason):
+                await do_sign_in(servers, change_address=wrong)
         assert servers.authorization.tokens == {}
 
 
@@ -189,42 +186,34 @@ async def test_a_code_that_is_too_old_is_refused() -> None:
             await do_sign_in(servers)
 
 
-@pytest.mark.parametrize(
-    ("metadata", "reason"),
-    [
+async def test_a_server_that_sends_us_elsewhere_is_refused() -> None:
+    misleading: list[tuple[dict[str, object], str]] = [
         ({"authorization_servers": ["https://10.0.0.1"]}, "10.0.0.1 is not on the public internet"),
         ({"authorization_servers": ["http://10.0.0.1"]}, "10.0.0.1 would get codes and tokens unencrypted"),
         ({"resource": "https://other.example/mcp"}, "does not fit together"),
         ({"authorization_servers": "what?"}, "does not fit together|offers no usable sign-in"),
-    ],
-    ids=["private", "unencrypted", "resource", "garbage"],
-)
-async def test_a_server_that_sends_us_elsewhere_is_refused(metadata: dict[str, object], reason: str) -> None:
+    ]
     async with running_oauth_server() as servers:
-        servers.resource_metadata = metadata
-        with pytest.raises(ToolError, match=reason):
-            await do_sign_in(servers)
+        for metadata, reason in misleading:
+            servers.resource_metadata = metadata
+            with pytest.raises(ToolError, match=reason):
+                await do_sign_in(servers)
 
 
-@pytest.mark.parametrize(
-    ("metadata", "reason"),
-    [
+async def test_an_authorization_server_that_leads_elsewhere_is_refused() -> None:
+    misleading: list[tuple[dict[str, object], str]] = [
         ({"issuer": "https://evil.example"}, "does not fit together"),
         ({"registration_endpoint": "https://10.0.0.1/register"}, "10.0.0.1 is not on the public"),
         ({"token_endpoint": "https://10.0.0.1/token"}, "10.0.0.1 is not on the public"),
         ({"token_endpoint": "http://public.example/token"}, "public.example would get codes and tokens"),
         ({"authorization_endpoint": "https://10.0.0.1/authorize"}, "10.0.0.1 is not on the public"),
         ({"authorization_endpoint": "http://10.0.0.1/authorize"}, "10.0.0.1 would get codes"),
-    ],
-    ids=["issuer", "registration", "token", "token unencrypted", "page", "page unencrypted"],
-)
-async def test_an_authorization_server_that_leads_elsewhere_is_refused(
-    metadata: dict[str, object], reason: str
-) -> None:
+    ]
     async with running_oauth_server() as servers:
-        servers.server_metadata = metadata
-        with pytest.raises(ToolError, match=reason):
-            await do_sign_in(servers)
+        for metadata, reason in misleading:
+            servers.server_metadata = metadata
+            with pytest.raises(ToolError, match=reason):
+                await do_sign_in(servers)
         assert servers.authorization.tokens == {}
 
 

@@ -1,5 +1,6 @@
 """Documents of real services (tests/fixtures/openapi): every operation of them can be used."""
 
+import functools
 import re
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ URL = "https://documents.test/openapi.json"
 ACCOUNT = f"AC{7:032}"
 
 
+@functools.cache
 def read_routes(path: Path) -> dict[str, Any]:
     """The routes to all operations of a document, and why others cannot be used."""
     body = path.read_bytes()

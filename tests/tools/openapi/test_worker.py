@@ -403,7 +403,7 @@ PATHS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(PATHS, PIECES)
 def test_any_value_at_any_path_of_a_document_is_handled(path, piece):
     outline = worker.outline_document(changed_small_document(*path, value=piece), URL)

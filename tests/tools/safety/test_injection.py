@@ -113,7 +113,7 @@ def test_honest_texts_are_not_flagged(text):
 
 
 def test_a_text_is_not_flagged_for_its_length():
-    assert find_injection_warnings("The name of the task. \n" * 20_000) == ()
+    assert find_injection_warnings("The name of the task. \n" * 5_000) == ()
 
 
 @pytest.mark.parametrize("gap", range(19_400, 20_100, 50))

@@ -55,7 +55,7 @@ def test_all_others_are_not_safe(pattern):
     assert not is_safe_pattern(pattern)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -22,7 +22,7 @@ async def do_nothing(arguments: object, context: object) -> None:
     """No tool is run here."""
 
 
-@settings(deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(PLAIN_SCHEMAS)
 def test_what_is_told_is_valid_and_within_its_bound_and_hides_nothing_needed(schema):
     checked = resolve_arguments(schema).schema
@@ -42,7 +42,7 @@ def assert_only_rendered(told: dict[str, Any]) -> None:
         assert_only_rendered(inner)
 
 
-@settings(deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(PLAIN_SCHEMAS, st.integers(0, 1000), st.booleans())
 def test_a_valid_call_arrives_unchanged_however_much_the_endpoint_was_told(schema, seed, was_told):
     checked = resolve_arguments(schema).schema

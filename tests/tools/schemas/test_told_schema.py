@@ -497,7 +497,7 @@ def test_small_documents_that_expand_are_cut(schema, report):
     check_arguments(Tool("made", "A tool.", resolved.schema, do_nothing), {"x": {}})
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(SCHEMAS, VALUES)
 @example({"type": "object", "properties": {"": {}}, "required": ["", ""]}, {})
 def test_any_schema_becomes_a_valid_one_or_is_refused_in_a_sentence(schema, value):
