@@ -36,7 +36,6 @@ from bot.chat.early_group_messages import EarlyGroupMessages
 from bot.chat.message_turns import MessageTurns
 from bot.chat.question_answers import JobAnswers, take_answer
 from bot.chat.refusals import RefusalReplies, group_by_lane
-from bot.chat.update_parser import UpdateParser
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.people.people import Person, RoleOrBlocked
@@ -45,12 +44,13 @@ from bot.domain import InboxItem, Lane
 from bot.jobs.user_jobs import shorten_text
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
 from bot.telegram.incoming.envelope import find_question_key
-from bot.telegram.incoming.update import ParsedUpdate, ReadMessage
+from bot.telegram.incoming.update import ParsedUpdate, ReadMessage, parse_update
 from bot.translations.formats import load_data
-from bot.translations.translator import find_language
+from bot.translations.translator import defer, find_language
 from tools.threads import run_in_thread
 
 MAX_TITLE_CHARS = 40  # of a topic's name; Telegram takes 128
+UNREADABLE_UPDATE = defer("I couldn't read an update from Telegram; details are in the log.")
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,6 @@ class UpdateRunner:
         self._message_turns = MessageTurns(database, deps, attachment_loader, self._actions, clock=clock)
         self._job_answers = JobAnswers(database, deps.user_jobs, self._actions, clock=clock)
         self._refusals = RefusalReplies(max_waiting)
-        self._parser = UpdateParser(database, deps.notices, clock=clock)
         self._on_answered = on_answered
         self._clock = clock
         self._early_messages = EarlyGroupMessages(database, deps.groups.directory, clock=clock)
@@ -104,7 +103,7 @@ class UpdateRunner:
                 await self._handle_by_role(items)
 
     async def _handle_by_role(self, items: tuple[InboxItem, ...]) -> None:
-        updates = await self._parser.parse(items)
+        updates = await self._parse(items)
         first = updates[0]
         role = self._find_role(first)
         if role is None and await self._taps_for_group(first):
@@ -133,6 +132,31 @@ class UpdateRunner:
                 await self._actions.run(group, speaker, partial(self._refusals.refuse_overflow, group), "")
             return
         await self._act(updates, role)
+
+    async def _parse(self, items: Sequence[InboxItem]) -> list[ParsedUpdate]:
+        """Parse the items; those that cannot be parsed become dead letters, and admins hear of it.
+
+        Of messages that were not taken only the first is parsed: there may be hundreds. Raises the library's
+        error if none can be parsed.
+        """
+        if items[0].shape == "overflow":
+            return [parse_update(items[0]), *map(ParsedUpdate, items[1:])]
+        updates = list[ParsedUpdate]()
+        broken = list[int]()
+        for item in items:
+            try:
+                updates.append(parse_update(item))
+            except Exception:
+                if len(broken) == len(items) - 1:
+                    raise
+                log.exception("an update cannot be read", extra={"action": "handlers.unreadable"})
+                broken.append(item.id)
+        if broken:
+            now = self._clock()
+            async with self._database.transaction() as tx:
+                await inbox.mark_dead(tx, broken, error=str(UNREADABLE_UPDATE), now=now)
+                await self._deps.notices.notify(tx, "unreadable", UNREADABLE_UPDATE, now=now)
+        return updates
 
     async def _handle_without_lane(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> bool:
         """Handle what waits in a lane only once it is known to be answered; False for anything else.
