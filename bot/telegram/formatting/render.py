@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from telegramify_markdown import RenderConfig, convert
 
 from bot.domain import Part
-from bot.telegram.formatting.entities import adapt_entities
-from bot.telegram.formatting.loss_check import has_lost_words
+from bot.telegram.formatting.library_output import adapt_entities, has_lost_words
 from bot.telegram.formatting.markdown_events import (
     MAX_EVENTS,
     MarkdownEvent,
