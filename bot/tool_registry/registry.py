@@ -216,11 +216,6 @@ class ToolRegistry:
         names = pick_tools(self._all_tools, (), self.tools, self._max_prompt_tokens)
         return self.build_toolbox(names, self._all_tools if self.needs_tool_search else None)
 
-    @property
-    def needs_tool_search(self) -> bool:
-        """Whether there are more tools than fit into a prompt."""
-        return not self._all_tools.can_fit(self._max_prompt_tokens)
-
     async def load(self) -> None:
         """Load the files and what is registered; once, before the first message is answered."""
         for line in await self._loader.load_files():
@@ -313,6 +308,7 @@ class ToolRegistry:
         self._permissions = indexed.permissions
         self._toolboxes: dict[tuple[tuple[str, ...], SearchableTools | None], Toolbox] = {}
         self._all_tools = indexed.all_tools
+        self.needs_tool_search = not indexed.all_tools.can_fit(self._max_prompt_tokens)
         self._searchable_tools = {
             tuple(searchable.tools): searchable for searchable in (indexed.members_tools, indexed.all_tools)
         }
