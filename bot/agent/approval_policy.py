@@ -48,9 +48,7 @@ URL_NOT_KNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class AllowCall:
-    """It runs; `approval_id` is the answer that allowed it, None if nobody was asked."""
-
-    approval_id: int | None = None
+    """It runs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,7 +208,7 @@ def _judge_answer(question: ApprovalQuestion, tool: Tool, checked_call: CheckedC
         case None:
             return RequireApproval("", question.who, question.binding)
         case "given":
-            return AllowCall(question.id)
+            return AllowCall()
         case "expired" if tool.name == ask.name:
             return DenyCall("expired", UNANSWERED)
         case "denied":
@@ -221,5 +221,5 @@ def _judge_answer(question: ApprovalQuestion, tool: Tool, checked_call: CheckedC
     is_same_call = approval_prompt.serialize_arguments(checked_call.arguments) == question.arguments
     could_answer = question.who == "admins" or tool.rule.who == "asker"
     if is_same_tool and is_same_call and could_answer:
-        return AllowCall(question.id)
+        return AllowCall()
     return DenyCall("changed", CHANGED)

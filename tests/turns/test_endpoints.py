@@ -87,9 +87,8 @@ def test_any_host_is_judged(host: str):
 
 
 NOT_ASKED = Consent()
-OPEN = Consent(was_asked=True)
-NO = Consent(was_asked=True, kinds=frozenset())
-YES = Consent(was_asked=True, kinds=TEXT_ONLY)
+NO = Consent(kinds=frozenset())
+YES = Consent(kinds=TEXT_ONLY)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +100,6 @@ YES = Consent(was_asked=True, kinds=TEXT_ONLY)
         (OUTSIDE, YES, "deep", "fallback"),
         (OUTSIDE, YES, "hard", "fallback"),
         (OUTSIDE, NO, "deep", "main"),
-        (OUTSIDE, OPEN, "hard", "main"),
         (OUTSIDE, NOT_ASKED, "hard", "main"),
         (INSIDE, NOT_ASKED, "deep", "fallback"),
         (INSIDE, NO, "hard", "fallback"),
@@ -118,5 +116,5 @@ def test_the_choice_has_its_reason():
     assert choose_endpoint(OUTSIDE, YES, deep=False, wants_fallback=True).reason == "the turn is a hard one"
     refused = choose_endpoint(OUTSIDE, NO, deep=True, wants_fallback=False)
     assert refused == EndpointChoice("main", "/deep asked for it, but the chat said no to api.models.example")
-    waiting = choose_endpoint(OUTSIDE, OPEN, deep=False, wants_fallback=True)
+    waiting = choose_endpoint(OUTSIDE, NOT_ASKED, deep=False, wants_fallback=True)
     assert waiting.reason == "the turn is a hard one, but the chat has not agreed to api.models.example"

@@ -41,7 +41,6 @@ _SELECT_CONSENT, _SELECT_SPEECH_CONSENT, _SELECT_THINK, _SELECT_VOICE = (
 class Consent:
     """What of a chat's content may go to an outside endpoint. `kinds` None: no answer yet; empty: no."""
 
-    was_asked: bool = False
     kinds: frozenset[ContentKind] | None = None
 
     @property
@@ -54,9 +53,9 @@ async def load_consent(tx: Transaction, chat: int, host: str) -> Consent:
     """A chat's answer about this host; an answer about another host does not count."""
     answer = await _load_answer(tx, _SELECT_CONSENT, chat, host)
     if answer in {None, _ASKED}:
-        return Consent(was_asked=answer is not None)
+        return Consent()
     allowed = (answer or "").split()
-    return Consent(was_asked=True, kinds=frozenset(kind for kind in CONTENT_KINDS if kind in allowed))
+    return Consent(frozenset(kind for kind in CONTENT_KINDS if kind in allowed))
 
 
 async def load_speech_consent(tx: Transaction, chat: int, hosts: str) -> bool | None:

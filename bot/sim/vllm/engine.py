@@ -120,7 +120,7 @@ class Engine:
                         yield None
                 pause = 0.0
                 self._record_canvas(job, shape, end)
-                yield Canvas(text, end, is_last=number + 1 == len(canvases))
+                yield Canvas(text, is_last=number + 1 == len(canvases))
         finally:
             self.seats.leave(place)
 

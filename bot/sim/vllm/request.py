@@ -59,8 +59,7 @@ class EngineJob:
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
-    """One canvas: its text, the reply's tokens up to its end, and whether it is the last."""
+    """One canvas: its text, and whether it is the last."""
 
     text: str
-    end_token: int
     is_last: bool

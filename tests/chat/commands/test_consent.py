@@ -158,7 +158,7 @@ async def test_the_chat_is_asked_by_the_name_of_the_host_and_nothing_runs_until_
     assert list(question.buttons) == [YES, ALL, NO]
     assert all(len(data.encode()) <= 64 for data in question.buttons.values())
     assert harness.turns.requests == []
-    assert await load_consent(harness) == Consent(was_asked=True, kinds=None)
+    assert await load_consent(harness) == Consent()
 
 
 @pytest.mark.parametrize(("label", "kinds"), [(YES, {"text"}), (ALL, set(CONTENT_KINDS))])

@@ -18,14 +18,14 @@ async def load_consent(database: Database, chat: int = CHAT, host: str = HOST) -
 
 
 async def test_a_chat_that_was_never_asked_has_agreed_to_nothing(database: Database):
-    assert await load_consent(database) == Consent(was_asked=False, kinds=None)
+    assert await load_consent(database) == Consent()
     assert not (await load_consent(database)).is_given
 
 
 async def test_the_question_is_asked_once(database: Database):
     async with database.transaction() as tx:
         assert [await chat_settings.mark_consent_asked(tx, CHAT, HOST) for _ in range(2)] == [True, False]
-    assert await load_consent(database) == Consent(was_asked=True, kinds=None)
+    assert await load_consent(database) == Consent()
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ async def test_the_answer_is_stored_as_kinds_and_any_kind_includes_text(
         await chat_settings.store_consent(tx, CHAT, HOST, kinds)
         assert not await chat_settings.mark_consent_asked(tx, CHAT, HOST)
     consent = await load_consent(database)
-    assert consent == Consent(was_asked=True, kinds=frozenset(stored))
+    assert consent == Consent(frozenset(stored))
     assert consent.is_given is bool(stored)
 
 
