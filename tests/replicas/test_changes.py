@@ -65,11 +65,11 @@ class TwoGateways:
         """The first of these chats that the other gateway has than Ann's."""
         return next(number for number in numbers if not self.has_holder_of_ann(number))
 
-    async def ask_ann(self, text: str) -> str:
-        """What Ann is answered."""
+    async def ask_ann(self, text: str, answer: str) -> None:
+        """Have Ann write, and wait until she reads this in something new."""
         before = len(self.harness.texts())
         self.ann.send(text)
-        return (await self.harness.wait_for_texts(before + 1))[-1]
+        await self.api.wait_until(lambda: any(answer in seen for seen in self.harness.texts()[before:]))
 
     def find_message(self, chat: int, text: str) -> ChatMessage | None:
         """The bot's first message in a chat with these words."""
@@ -93,9 +93,9 @@ class TwoGateways:
 
 @asynccontextmanager
 async def run_two(tmp_path: Path, url: str, **settings: Any) -> AsyncIterator[TwoGateways]:
+    settings |= {"database_url": url, "admin_page": "on"}
     ports = find_free_port(), find_free_port()
-    settings |= {"database_url": url, "admin_page": "on", "http_port": ports[0]}
-    async with open_harness(tmp_path, **settings) as harness:
+    async with open_harness(tmp_path, http_port=ports[0], **settings) as harness:
         other = replace(harness, settings=harness.settings.model_copy(update={"http_port": ports[1]}))
         async with harness.run(), other.run():
             counts = "SELECT count(*) FROM share_holds WHERE ended_at IS NULL GROUP BY life"
@@ -113,7 +113,9 @@ async def open_pages(gateways: TwoGateways) -> AsyncIterator[list[httpx.AsyncCli
         pages: list[httpx.AsyncClient] = []
         for port in gateways.ports:
             url = f"http://127.0.0.1:{port}"
-            http = await stack.enter_async_context(httpx.AsyncClient(base_url=url, headers={"origin": url}))
+            http = await stack.enter_async_context(
+                httpx.AsyncClient(base_url=url, headers={"origin": url}, timeout=60)
+            )
             cookie = f"canvasgram-session-{port}"
             if not session:
                 answer = await http.post(page_sessions.build_login_url(url, token))
@@ -169,12 +171,12 @@ async def test_what_an_admin_decides_holds_on_the_other_replica(tmp_path: Path, 
     async with run_two(tmp_path, url, tools_dir=tools) as gateways:
         bob = gateways.api.person(gateways.find_chat(iter(range(100, 200))), "Bob")
         harness = gateways.harness
-        await gateways.ask_ann("@@say:Hello Ann@@")
+        await gateways.ask_ann("@@say:Hello Ann@@", "Hello Ann")
         bob.send("Hello")
         card = await gateways.wait_for_message(ADMIN, "Bob")
         gateways.ann.tap(card, "Give access")
         await gateways.wait_for_message(bob.id, "Hello Bob")
-        assert "toll may be used" in await gateways.ask_ann(f"/grant toll {bob.id}")
+        await gateways.ask_ann(f"/grant toll {bob.id}", "toll may be used")
         bob.send(ring_prompt("one", "toll"))
         await gateways.wait_for_message(bob.id, "asked the admins")
         question = await wait_for_question(harness, "one")
@@ -182,13 +184,13 @@ async def test_what_an_admin_decides_holds_on_the_other_replica(tmp_path: Path, 
         await gateways.wait_for_message(bob.id, "rang one")
         assert load_rung_bells(tmp_path) == ["one"]
 
-        assert "0 canvases" in await gateways.ask_ann("/limits Bob 0")
+        await gateways.ask_ann("/limits Bob 0", "0 canvases")
         bob.send("@@say:beyond the limit@@")
         await gateways.wait_for_message(bob.id, "used up")
-        await gateways.ask_ann("/limits Bob none")
+        await gateways.ask_ann("/limits Bob none", "Bob")
 
         async def block_bob() -> None:
-            assert "blocked" in await gateways.ask_ann(f"/people block {bob.id}")
+            await gateways.ask_ann(f"/people block {bob.id}", "blocked")
 
         await check_that_all_is_cut(gateways, bob, block_bob)
 
@@ -201,11 +203,11 @@ async def test_questions_expire_messages_wait_and_a_group_moves_where_another_re
     tools = install_bells(tmp_path)
     async with run_two(tmp_path, url, tools_dir=tools, approval_seconds=1) as gateways:
         harness = gateways.harness
-        await gateways.ask_ann("@@say:Hello Ann@@")
+        await gateways.ask_ann("@@say:Hello Ann@@", "Hello Ann")
         # One of the two chats is not the leader's.
         bob = gateways.api.person(gateways.find_chat(iter(range(100, 200))), "Bob")
-        assert "now has access" in await gateways.ask_ann(f"/people add {bob.id}")
-        assert "ring may be used" in await gateways.ask_ann(f"/grant ring {bob.id}")
+        await gateways.ask_ann(f"/people add {bob.id}", "now has access")
+        await gateways.ask_ann(f"/grant ring {bob.id}", "ring may be used")
         people = (gateways.ann, bob)
         for person in people:
             person.send(ring_prompt("one"))

@@ -1,8 +1,6 @@
 """A replica keeps the seat of a call that has ended, while nobody waits."""
 
 import asyncio
-import itertools
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -49,41 +47,33 @@ class TellingDatabase:
         self.tell()
 
 
-async def measure_waits(seats: Sequence[SharedSeats]) -> list[float]:
-    """Milliseconds that each of a hundred calls waits, in order; the replicas take turns."""
-    waits = []
-    for caller, _ in zip(itertools.cycle(seats), range(100), strict=False):
-        began_at = time.perf_counter()
-        async with caller.hold("chat:1"):
-            waits.append(1000 * (time.perf_counter() - began_at))
-        await asyncio.sleep(0.005)
-    return sorted(waits)
+async def take_turns(seats: Sequence[SharedSeats]) -> None:
+    """Let the replicas make calls in turn, each once the one before has ended."""
+    async with asyncio.timeout(60):
+        for caller in (*seats, *seats) * 5:
+            async with caller.hold("chat:1"):
+                pass
+            await asyncio.sleep(0.005)
 
 
-@pytest.mark.parametrize(
-    ("seat_count", "replica_count", "name"),
-    [(4, 1, "a kept seat"), (1, 2, "a seat that another replica keeps")],
-)
-async def test_a_seat_that_nobody_uses_is_taken_at_once(
-    url: str, quiet: None, seat_count: int, replica_count: int, name: str
+@pytest.mark.parametrize(("seat_count", "replica_count"), [(4, 1), (1, 2)])
+async def test_a_seat_that_nobody_uses_is_taken_before_anybody_looks_by_itself(
+    url: str, quiet: None, seat_count: int, replica_count: int
 ):
+    """It is the replica's own, or another one keeps it."""
     async with run_replicas(url, replica_count, seat_count) as replicas:
-        waits = await measure_waits([replica.seats for replica in replicas])
-        print(f"\n{name}: p50 {waits[50]:.1f} ms, p95 {waits[95]:.1f} ms")
-        assert waits[50] < 100
+        await take_turns([replica.seats for replica in replicas])
 
 
-async def test_a_seat_that_is_free_is_taken_at_once(url: str):
+async def test_a_seat_that_is_free_is_taken_before_anybody_looks_by_itself(url: str, quiet: None):
     async with run_replica(url, 4) as replica:
         replica.seats.leave()
-        waits = await measure_waits([replica.seats])
-        print(f"\na free seat: p50 {waits[50]:.1f} ms, p95 {waits[95]:.1f} ms")
-        assert waits[50] < 100
+        await take_turns([replica.seats])
 
 
 async def test_calls_in_a_row_take_the_kept_seat_without_the_database(url: str, quiet: None):
     async with run_replica(url, 4) as replica:
-        for _ in range(50):
+        for _ in range(30):
             async with replica.seats.hold("A"):
                 assert (replica.seats.in_use, len(replica.seats.holders)) == (1, 1)
             await load_requests(replica.database)  # while which the seat would go back
@@ -91,7 +81,7 @@ async def test_calls_in_a_row_take_the_kept_seat_without_the_database(url: str, 
         assert replica.seats.has_free_seat
         [kept] = await load_requests(replica.database)
         assert (kept.lane, kept.seat) == ("A", 1)
-        assert kept.number < 10  # of one call in fifty, unless a notification was just on its way
+        assert kept.number < 10  # of one call in thirty, unless a notification was just on its way
         async with replica.seats.hold("B", TASKS_PRIORITY):
             [request] = await load_requests(replica.database)
             assert (request.lane, request.priority) == ("B", TASKS_PRIORITY)
@@ -122,8 +112,8 @@ async def test_others_see_within_a_second_who_has_a_kept_seat_and_that_it_is_fre
             pass
         async with first.seats.hold("B"):
             assert [call.lane for call in first.seats.holders.values()] == ["B"]
-            while [request.lane for request in await load_requests(first.database)] != ["B"]:
-                pass
+            while [request.lane for request in await load_requests(first.database)] != ["B"]:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
         await wait_until_empty(first.database)
         await second.seats.refresh()
         assert second.seats.has_free_seat

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import time
 from collections import Counter
 from collections.abc import Iterator
 
@@ -19,7 +18,8 @@ from tests.replicas.seat_replicas import load_requests, run_replica, run_replica
 from tests.support.cache_warmup import wait_until
 from tests.support.postgresql import PostgresServer
 
-CANVAS_SECONDS = 0.25
+NO_LOOK_SECONDS = 6000.0
+PATIENCE = 300.0  # seconds, for a few dozens of calls that each go to the server
 
 
 @pytest.fixture
@@ -36,64 +36,54 @@ async def pause_in_transaction(database: Database, seats: SharedSeats) -> None:
         await seat_requests.load(tx, "main")
 
 
-async def test_three_replicas_use_four_seats_fully_and_fairly(url: str):
+async def test_three_replicas_use_all_of_four_seats_for_everybody(url: str):
+    """In which order is shown by test_seat_plan.py."""
     running = 0
-    peak = 0
-    served = Counter[str]()
-    held_seconds = 0.0
+    all_run = asyncio.Event()
+    served = set[str]()
 
     async def call_always(seats: SharedSeats, lane: str) -> None:
-        nonlocal running, peak, held_seconds
+        nonlocal running
         while True:
             async with seats.hold(lane):
-                began_at = time.monotonic()
                 running += 1
-                peak = max(peak, running)
-                await asyncio.sleep(CANVAS_SECONDS)
+                assert running <= 4
+                if running == 4:
+                    all_run.set()
+                await all_run.wait()
                 running -= 1
-            held_seconds += time.monotonic() - began_at
-            served[lane] += 1
+            served.add(lane)
 
     async with run_replicas(url, 3, 4) as replicas, asyncio.TaskGroup() as tasks:
-        began_at = time.monotonic()
         callers = [
             tasks.create_task(call_always(replicas[number % 3].seats, f"chat:{number}"))
-            for number in range(18)
+            for number in range(12)
         ]
-        await wait_until(lambda: served.total() >= 72)
-        part = 100 * held_seconds / 4 / (time.monotonic() - began_at)
-        counts = sorted(served.values())
-        print(
-            f"\n3 replicas, 4 seats, 18 lanes, calls of {CANVAS_SECONDS} s: most at once {peak}, "
-            f"{part:.0f} % of the calls that are possible, {counts[0]} to {counts[-1]} a lane"
-        )
-        assert peak == 4
-        assert len(counts) == 18
-        assert 2 * counts[0] >= counts[-1]
+        await wait_until(lambda: len(served) == 12)
         for caller in callers:
             caller.cancel()
         await wait_until_empty(replicas[0].database)
 
 
 async def test_a_seat_goes_from_replica_to_replica_without_a_pause(url: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(shared_seats, "LOOK_SECONDS", 60.0)  # all that is needed is told
-    monkeypatch.setattr(shared_seats, "RETRY_SECONDS", 60.0)  # only while the database is away
+    monkeypatch.setattr(shared_seats, "LOOK_SECONDS", NO_LOOK_SECONDS)  # all that is needed is told
+    monkeypatch.setattr(shared_seats, "RETRY_SECONDS", NO_LOOK_SECONDS)  # only while the database is away
     turns: list[str] = []
 
     async def call_often(seats: SharedSeats, lane: str) -> None:
-        for _ in range(30):
+        for _ in range(8):
             async with seats.hold(lane):
                 turns.append(lane)
 
-    async with run_replicas(url, 2, 1) as [first, second], asyncio.timeout(60):
+    async with run_replicas(url, 2, 1) as [first, second], asyncio.timeout(PATIENCE):
         async with asyncio.TaskGroup() as tasks:
             for lane in "AB":
                 tasks.create_task(call_often(first.seats, lane))
                 tasks.create_task(call_often(second.seats, lane.lower()))
-        assert len(turns) == 120
+        assert len(turns) == 32
 
 
-async def test_the_seats_of_a_killed_replica_come_back_within_a_second(url: str):
+async def test_the_seats_of_a_killed_replica_come_back(url: str):
     async with run_replicas(url, 2, 2) as [first, second]:
         calls = [first.call(lane) for lane in "AB"]
         for call in calls:
@@ -102,10 +92,8 @@ async def test_the_seats_of_a_killed_replica_come_back_within_a_second(url: str)
         await wait_until(lambda: second.seats.queue_position("C") == 0)
         assert [call.lane for call in second.seats.holders.values()] == ["A", "B"]
         assert (second.seats.in_use, second.seats.queue_length) == (0, 1)
-        killed_at = time.monotonic()
         await first.kill()
         await waiting.began.wait()
-        print(f"\na seat of a killed replica came back after {time.monotonic() - killed_at:.2f} s")
         assert second.seats.has_free_seat
         assert [request.lane for request in await load_requests(second.database)] == ["C"]
         for call in (*calls, waiting):
@@ -167,7 +155,7 @@ async def test_a_call_that_waits_for_the_server_can_be_cancelled_and_loses_no_se
 async def test_seats_are_neither_exceeded_nor_lost_however_calls_are_cancelled(
     url: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(shared_seats, "LOOK_SECONDS", 60.0)  # all that is needed is told
+    monkeypatch.setattr(shared_seats, "LOOK_SECONDS", NO_LOOK_SECONDS)  # all that is needed is told
     choices = random.Random(17)
     running = Counter[bool]()
 
@@ -183,8 +171,8 @@ async def test_seats_are_neither_exceeded_nor_lost_however_calls_are_cancelled(
 
     async with run_replicas(url, 3, 3) as replicas:
         calls: list[asyncio.Task[None]] = []
-        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
-            for _ in range(150):
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+            for _ in range(80):
                 seats = choices.choice(replicas).seats
                 priority = choices.choice([PEOPLE_PRIORITY, TASKS_PRIORITY])
                 calls.append(tasks.create_task(call_once(seats, choices.choice("AABCDE"), priority)))

@@ -46,9 +46,9 @@ class GatewayPair:
 
     async def wait_for_health(self, is_right: HealthCheck) -> list[dict[str, Any]]:
         """What both say of themselves once that is right."""
-        async with httpx.AsyncClient() as http, asyncio.timeout(60):
+        async with httpx.AsyncClient(timeout=60) as http, asyncio.timeout(60):
             while True:
-                with contextlib.suppress(httpx.ConnectError):  # one of them has not begun to listen
+                with contextlib.suppress(httpx.TransportError):  # one of them has not begun to listen
                     pages = [await http.get(f"http://127.0.0.1:{port}/healthz") for port in self.ports]
                     answers = [page.json() for page in pages]
                     if is_right(answers):
@@ -118,7 +118,7 @@ async def post_to_both(pair: GatewayPair) -> None:
             for name, task in (("bell", None), ("task", "Do what it says."))
         }
     repeated = list[bool]()
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=60) as http:
         for name, secret in secrets.items():
             for key, ports in (("a", pair.ports), ("b", pair.ports[::-1])):
                 headers = {"authorization": f"Bearer {secret}", "idempotency-key": key}
