@@ -295,9 +295,3 @@ def test_any_reply_is_parsed_and_no_markup_reaches_a_user(text, reasoning, calls
             pass
     visible_text = extract_visible_text(text)
     assert not CONTROL_TOKEN.search(visible_text)
-
-
-@settings(deadline=3000, max_examples=60)
-@given(st.lists(PIECES, min_size=1, max_size=5), st.integers(min_value=200, max_value=4000))
-def test_a_long_hostile_text_is_parsed_quickly(pieces, times):
-    parse_reply(make_reply("".join(pieces) * times), TOOLS)

@@ -35,6 +35,8 @@ NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC).timestamp()
 HOUR = 3600.0
 DAY = 86_400.0
 DAILY = "DTSTART:20261101T120000\nRRULE:FREQ=DAILY"
+MAX_SHARE = 0.08  # of the time for ten batches; a step is a hundredth of it
+MAX_TRIES = 4  # what a machine does in between may count as processor time
 
 
 @dataclass
@@ -270,24 +272,37 @@ async def test_it_wakes_by_itself_when_a_job_is_due_and_when_an_earlier_one_is_a
     assert [job for job, _ in await harness.list_inbox_rows()] == [first, second]
 
 
-async def test_a_thousand_jobs_that_are_due_at_once_do_not_block_the_event_loop(harness: SchedulerHarness):
-    """Measured in CPU time of the loop's own thread between two of its iterations.
+async def measure_longest_share(scheduler: JobScheduler) -> float:
+    """Write what is due; the longest step of the loop's thread, as a share of the time that all took.
 
-    Other programs do not change that.
+    Both are processor time of that thread, so that neither other programs nor a slow machine change it.
     """
-    for number in range(1000):
-        await harness.add_job(NOON - number % 7 * DAY, DAILY)
-    scheduler = harness.build_scheduler()
-    longest = 0.0
-    await scheduler.enqueue_due()  # the library is loaded, in a thread
-    harness.clock.now += DAY
+    longest = total = 0.0
     gc.collect()
     gc.disable()  # the gateway has frozen earlier objects; pytest has not
     writing = asyncio.get_running_loop().create_task(scheduler.enqueue_due())
     while not writing.done():
         started_at = time.thread_time()
         await asyncio.sleep(0)
-        longest = max(longest, time.thread_time() - started_at)
+        seconds = time.thread_time() - started_at
+        longest = max(longest, seconds)
+        total += seconds
     gc.enable()
-    assert len(await harness.list_inbox_rows()) == 2000
-    assert longest < 0.010
+    return longest / total
+
+
+async def test_many_jobs_that_are_due_at_once_do_not_block_the_event_loop(harness: SchedulerHarness):
+    job_count = 10 * BATCH_SIZE
+    async with harness.database.transaction() as tx:
+        for number in range(job_count):
+            due = NOON - number % 7 * DAY
+            new = NewJob("reminder", due, "UTC", DAILY, text="tea", person=7, lane=Lane(7))
+            await jobs.add(tx, new, now=NOON - DAY)
+    scheduler = harness.build_scheduler()
+    await scheduler.enqueue_due()  # the library is loaded, in a thread
+    shares = list[float]()
+    while not shares or (shares[-1] >= MAX_SHARE and len(shares) < MAX_TRIES):
+        harness.clock.now += DAY
+        shares.append(await measure_longest_share(scheduler))
+    assert len(await harness.list_inbox_rows()) == job_count * (1 + len(shares))
+    assert shares[-1] < MAX_SHARE

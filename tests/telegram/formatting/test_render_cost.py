@@ -20,8 +20,8 @@ from tests.telegram.formatting.documents import load_documents
 
 LENGTH = 65_536
 SHORT_LENGTH = 4_096
-FACTOR = 6
-"""Times ordinary documents of 64 KB; quadratic work was 8 to 100 times them, and more."""
+FACTOR = 15
+"""Times ordinary documents of 64 KB; headings take 7, quadratic work was up to 100 times them, and more."""
 MAX_TRIES = 6  # the machine may be busy
 
 REPEATED = {  # {} is the number of the repetition: no block is rendered twice
