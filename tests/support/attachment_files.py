@@ -8,6 +8,15 @@ from typing import Any
 
 from PIL import Image
 
+from bot.attachments.reader import AttachmentReader, ReadTimeouts
+
+PATIENCE = ReadTimeouts(300.0, 300.0)  # the machine may be busy
+
+
+def build_reader() -> AttachmentReader:
+    """A reader that gives nothing up because the machine is busy."""
+    return AttachmentReader(PATIENCE)
+
 
 def make_image(
     width: int = 64, height: int = 48, image_format: str = "JPEG", mode: str = "RGB", **options: Any

@@ -19,7 +19,7 @@ LANES = [
     *(Lane(7, -number) for number in (8, 100)),
     *(Lane(77, topic) for topic in (1, 7)),
 ]
-TURNS = 12
+TURNS = 5
 NOW = 1_780_000_000.0
 
 
@@ -57,7 +57,7 @@ async def fill(database: Database) -> None:
                 "kind": "document",
                 "name": f"lane{lane_index:02}.txt",
                 "media_type": "text/plain",
-                "text": f"{sign(write_prose(600, number), lane_index)} harbour 密码",
+                "text": f"{sign(write_prose(200, number), lane_index)} harbour 密码",
             }
             await tx.execute(insert(attachments).values(document))
 
@@ -74,7 +74,7 @@ async def test_no_passage_of_one_chat_is_in_the_results_of_another(database: Dat
         "today",
     ]
     for lane_index, lane in enumerate(LANES):
-        for _ in range(4):
+        for _ in range(2):
             query = " ".join(generator.sample(words, generator.randint(1, 4)))
             found = await HistorySearch(database, lane).find(f"harbour {query}")
             assert found

@@ -22,7 +22,7 @@ from tests.support.flaky_database import FlakyDatabase
 from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, make_call, make_reply
 from tools.base import Tool, tool
 
-ROUNDS = 12
+ROUNDS = 8
 
 
 @dataclass

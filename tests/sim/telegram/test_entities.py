@@ -103,7 +103,7 @@ def test_links_are_judged_as_by_tdlib(url: str):
     assert_links_agree(url)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     st.builds(
         "".join,
@@ -134,13 +134,13 @@ ENTITIES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(TEXTS, st.lists(ENTITIES, max_size=3))
 def test_entities_tdlib_refuses_are_refused(text: str, entities: list[dict[str, Any]]):
     assert our_refusal(text, entities) or not tdlib_refusal(text, entities)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(TEXTS, st.lists(ENTITIES, max_size=1))
 @example("😀a", [{"type": "bold", "offset": 1, "length": 1}])
 @example("😀a", [{"type": "bold", "offset": 0, "length": 1}])
@@ -193,7 +193,7 @@ def test_entities_that_are_no_list_are_none():
 # --- cleaning
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(st.sampled_from(" \n\r\t\x00\x7fa😀"), max_size=8), st.data())
 def test_cleaning_moves_entities_along_with_their_words(text: str, data: st.DataObject):
     units = count_utf16_units(text)

@@ -154,7 +154,7 @@ def list_hidden_text(pieces: tuple[Piece, ...]) -> str:
     return " ".join(entity.get("url", "") + " " + entity.get("language", "") for entity in entities)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(wild_markdown(), LIMITS)
 @example("| a |\n|---|\n| Q1Z | Q2Z |\n[x]: Q3Z", 3800)
 @example("```Q1Z Q2Z", 3800)
@@ -173,7 +173,7 @@ def test_every_word_of_any_markdown_is_shown_in_order(text: str, limit: int) -> 
     assert find_missing(expected, (joined,)) is None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(wild_markdown(), st.lists(st.integers(0, 300), max_size=8), LIMITS)
 def test_a_text_that_grows_looks_as_if_rendered_at_once(text: str, ends: list[int], limit: int) -> None:
     cache: BlockCache = {}
@@ -182,7 +182,7 @@ def test_a_text_that_grows_looks_as_if_rendered_at_once(text: str, ends: list[in
         assert render_markdown(snapshot, limit=limit, cache=cache) == render_markdown(snapshot, limit=limit)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(wild_markdown() | st.text(st.characters(exclude_categories=())), LIMITS)
 def test_telegram_takes_every_piece_of_any_text(text: str, limit: int) -> None:
     for pieces in (
@@ -194,7 +194,7 @@ def test_telegram_takes_every_piece_of_any_text(text: str, limit: int) -> None:
         assert all(utf16_len(piece.text) <= limit for piece in pieces)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(st.characters(exclude_categories=())), LIMITS)
 def test_plain_shows_every_visible_character_of_any_text(text: str, limit: int) -> None:
     rendered = "".join(piece.text for piece in split_plain(text, limit=limit))
@@ -205,7 +205,7 @@ def _is_letter(char: str) -> bool:
     return char.isalnum() and is_visible(char)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]), max_size=20), max_size=60),
     st.sampled_from([100, 500, 3800]),
@@ -224,7 +224,7 @@ def test_any_code_is_shown_line_by_line(lines: list[str], limit: int) -> None:
     ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.from_regex(
         r"(https?://|HTTPS?:|tg://|mailto:|//)?[\w.@:%\[\]-]{0,12}[./:?#\\]?[^\s]{0,8}", fullmatch=True

@@ -6,7 +6,6 @@ from typing import cast
 import pytest
 
 from bot.attachments.excerpts import ExtractedDocument
-from bot.attachments.reader import AttachmentReader
 from bot.attachments.transcription import Transcriber
 from bot.errors import AttachmentUnusable
 from bot.telegram.incoming.attachment_loader import IMAGES_UNSUPPORTED, SOUND_UNSUPPORTED, AttachmentLoader
@@ -50,7 +49,7 @@ def build_loader(
     downloader = files or FakeFileDownloader(dict(FILES))
     return AttachmentLoader(
         cast(FileDownloader, downloader),
-        AttachmentReader(),
+        attachment_files.build_reader(),
         cast(Transcriber, transcriber) if transcriber else None,
         count_images=lambda: max_images,
         max_text_bytes=8000,
