@@ -77,7 +77,9 @@ class EndpointApp:
         self._fingerprint = f"vllm-{dependencies.server_info.profile.version}-{secrets.token_hex(4)}"
         chat = Route("/v1/chat/completions", self._chat, methods=["POST"])
         table = [chat, *OtherRoutes(dependencies.other_routes).build_routes()]
-        self._routes = Starlette(routes=table, exception_handlers={HTTPException: _http_error})
+        self._routes = Starlette(
+            routes=table, exception_handlers={HTTPException: _http_error, VllmRefusal: _send_refusal}
+        )
         self.loading_until = 0.0
         self.refusing_until = 0.0
 
@@ -213,6 +215,12 @@ def _priority(log: RequestRecord) -> int:
 async def _http_error(_: HttpRequest, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"detail": error.detail}, error.status_code)
+
+
+async def _send_refusal(_: HttpRequest, error: Exception) -> Response:
+    """A refusal of a route beside the chat, as vLLM sends it."""
+    assert isinstance(error, VllmRefusal)
+    return JSONResponse(error.body, error.status)
 
 
 async def _cut_connection(send: Send, receive: Receive) -> None:

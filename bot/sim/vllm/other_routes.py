@@ -131,18 +131,11 @@ class OtherRoutes:
         return PlainTextResponse(text, media_type="text/plain; version=1.0.0")
 
     async def _tokenize(self, http_request: HttpRequest) -> Response:
-        try:
-            return JSONResponse(self._tokenizer.tokenize(await _read_json(http_request)))
-        except VllmRefusal as refusal:
-            return refusal_response(refusal)
+        return JSONResponse(self._tokenizer.tokenize(await _read_json(http_request)))
 
     async def _detokenize(self, http_request: HttpRequest) -> Response:
-        try:
-            return JSONResponse(
-                self._tokenizer.detokenize((await _read_json(http_request)).get("tokens") or ())
-            )
-        except VllmRefusal as refusal:
-            return refusal_response(refusal)
+        tokens = (await _read_json(http_request)).get("tokens") or ()
+        return JSONResponse(self._tokenizer.detokenize(tokens))
 
     async def _transcriptions(self, http_request: HttpRequest) -> Response:
         try:
@@ -162,12 +155,9 @@ class OtherRoutes:
         return Response(sound, media_type=MEDIA_TYPES[request.response_format])
 
     async def _systemone(self, http_request: HttpRequest) -> Response:
-        try:
-            body = await self._admit_read(http_request)
-            questions = typed_reads.parse_systemone_questions(body)
-            usage = await self._run_read(http_request, body, questions)
-        except VllmRefusal as refusal:
-            return refusal_response(refusal)
+        body = await self._admit_read(http_request)
+        questions = typed_reads.parse_systemone_questions(body)
+        usage = await self._run_read(http_request, body, questions)
         chances = [
             typed_reads.compute_probabilities(question, self._dependencies.judge) for question in questions
         ]
@@ -185,12 +175,9 @@ class OtherRoutes:
         return JSONResponse({**answer, "joint": None})
 
     async def _decisions(self, http_request: HttpRequest) -> Response:
-        try:
-            body = await self._admit_read(http_request)
-            questions = typed_reads.parse_decisions_questions(body)
-            usage = await self._run_read(http_request, body, questions)
-        except VllmRefusal as refusal:
-            return refusal_response(refusal)
+        body = await self._admit_read(http_request)
+        questions = typed_reads.parse_decisions_questions(body)
+        usage = await self._run_read(http_request, body, questions)
         chances = [
             typed_reads.compute_probabilities(question, self._dependencies.judge) for question in questions
         ]
@@ -236,11 +223,6 @@ class OtherRoutes:
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": tokens + output_tokens,
         }
-
-
-def refusal_response(refusal: VllmRefusal) -> Response:
-    """A refusal as vLLM sends it."""
-    return JSONResponse(refusal.body, refusal.status)
 
 
 async def _read_json(http_request: HttpRequest) -> Json:
