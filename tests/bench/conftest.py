@@ -22,6 +22,7 @@ def forked_bots(fork_server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> Non
         if "DATABASE_URL" in variables and not database.exists():
             place_empty_database(database)
         log_file = folder / "output.log"
+        log_file.touch()  # as of a started process: the fork opens it only once it runs
         process = await fork_server.fork(folder, [*module], {**variables}, log_file.name)
         return process, log_file  # type: ignore[return-value]
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import random
 import socket
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -22,6 +23,7 @@ FIRST_TURN = "1"  # there is one in each ledger
 LONGEST_PERIOD = "90d"  # of filters: the whole ledger of the bench
 _LIVE_PATH = f"{ADMIN_PATH}/now/live"
 _CONNECT_RETRIES = 5
+_PORTS = (20_000, 32_000)
 _PATIENCE_SECONDS = 60.0
 _TOO_SLOW_STATUS = 503  # the page ended its own query: a figure, no failure
 
@@ -63,10 +65,12 @@ class PageViewer:
 
 
 def build_page_settings() -> dict[str, str]:
-    """Settings of a gateway that serves the page on a free port."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return {"ADMIN_PAGE": "on", "HTTP_PORT": str(listener.getsockname()[1])}
+    """Settings of a gateway that serves the page on a free port, of those that no system gives by itself."""
+    while True:
+        port = random.randrange(*_PORTS)
+        with contextlib.suppress(OSError), socket.socket() as listener:
+            listener.bind(("127.0.0.1", port))
+            return {"ADMIN_PAGE": "on", "HTTP_PORT": str(port)}
 
 
 @contextlib.asynccontextmanager

@@ -85,22 +85,17 @@ async def test_the_memory_loop_remembers_and_shows_typing():
         assert len(api.calls_of("sendChatAction", 5)) == 2
 
 
-async def test_the_memory_loop_streams_into_one_message_not_too_often():
-    async with running_loop("memory", Timing.canvas(0.2), answer_tokens=650) as (api, _):
+@pytest.mark.parametrize(("edit_seconds", "edits"), [(3600.0, 1), (0.0, 2)], ids=["at the end", "each block"])
+async def test_the_memory_loop_streams_into_one_message_and_edits_it_at_its_pace(
+    monkeypatch: pytest.MonkeyPatch, edit_seconds: float, edits: int
+):
+    monkeypatch.setattr(memory_loop, "EDIT_SECONDS", edit_seconds)
+    async with running_loop("memory", Timing.canvas(0.02), answer_tokens=650) as (api, _):
         api.person(5).send(workload.write_question(1))
         await wait_for_answer(api, 1)
         (message,) = api.chat(5).bot_messages
-        assert len(message.edits) == 1
+        assert len(message.edits) == edits
         assert len(api.calls_of("sendMessage", 5)) == 1
-
-
-async def test_the_memory_loop_edits_what_grows(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(memory_loop, "EDIT_SECONDS", 0.1)
-    async with running_loop("memory", Timing.canvas(0.2), answer_tokens=650) as (api, _):
-        api.person(5).send(workload.write_question(1))
-        await wait_for_answer(api, 1)
-        (message,) = api.chat(5).bot_messages
-        assert len(message.edits) == 2
 
 
 async def test_the_memory_loop_sends_again_what_it_does_not_know_to_have_arrived():

@@ -88,18 +88,21 @@ def test_the_ratio_of_the_large_ledger_to_the_empty_one() -> None:
 
 
 @pytest.mark.usefixtures("forked_bots")
-async def test_a_soak_counts_the_answers_to_every_message(tmp_path: Path) -> None:
-    report = await soak.run_soak(0.05, asyncio.Event(), folder=tmp_path)
+async def test_a_soak_counts_the_answers_to_every_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(soak, "LOST_SECONDS", 300.0)
+    report = await soak.run_soak(0.02, asyncio.Event(), folder=tmp_path)
     values = {figure.row.key: figure.get_value("ours") for figure in report.figures}
     assert (values["soak_answers"] or 0) >= soak.CHATS
     assert (values["soak_lost"], values["soak_copies"], values["soak_order"]) == (0, 0, 0)
-    assert values["soak_memory"]
-    assert values["soak_descriptors"]
-    assert values["soak_threads"]
-    assert {"curve, min", "memory, MiB", "open descriptors", "threads"} <= dict(report.conditions).keys()
+    conditions = dict(report.conditions)
+    for name in ("memory, MiB", "open descriptors", "threads"):
+        assert int(conditions[name].split(" · ")[0]) > 0
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("forked_bots")
 async def test_a_soak_that_is_stopped_tells_what_it_saw(tmp_path: Path) -> None:
     stop = asyncio.Event()
     stop.set()

@@ -1,5 +1,6 @@
 """Cases of the policies: how files of them are read, and the form of the labelled ones."""
 
+import functools
 import json
 from collections import Counter
 from pathlib import Path
@@ -90,6 +91,7 @@ def test_invalid_files_are_named(tmp_path: Path, cases: str, tools: str, tool_se
         read_cases(tmp_path)
 
 
+@functools.cache
 def read_language(language: str) -> list[PolicyCase]:
     return read_cases(HEAVY, f"{language}.jsonl") + read_cases(HELD_OUT, f"{language}.jsonl")
 

@@ -18,12 +18,12 @@ DOCUMENTS = Path(__file__).parents[2] / "fixtures" / "openapi"
 
 
 def test_of_real_documents_nothing_needed_is_hidden_and_all_valid_calls_arrive() -> None:
-    report = run_documents(DocumentOptions(DOCUMENTS, calls=6))
+    report = run_documents(DocumentOptions(DOCUMENTS, calls=3))
     total = report.scores[-1]
     assert total.operations > 80
     assert total.bodies > 60
     assert (total.bare, total.hidden, total.choiceless) == (0, 0, 0)
-    assert total.calls > 400
+    assert total.calls > 200
     assert (total.refused, total.changed) == (0, 0), report.examples
     assert report.has_passed
     text = lay_out(format_lines(report))

@@ -53,7 +53,7 @@ def test_a_conversation_is_the_same_for_the_same_seed_and_each_turn_has_a_fact_o
 
 
 def test_the_shipped_history_keeps_its_bounds():
-    styles = {name: STYLES[name] for name in ("explanations", "tool loops, thinking")}
+    styles = {name: STYLES[name] for name in ("tool loops, thinking",)}
     report = run_prefill(PrefillOptions(turns=20), styles=styles)
     assert report.has_passed
     for score in report.scores:
