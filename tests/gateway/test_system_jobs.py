@@ -366,7 +366,7 @@ async def test_a_backup_that_cannot_be_made_is_logged_at_start_and_reported_to_a
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     (tmp_path / "file").touch()
-    settings = {"backup_dir": str(tmp_path / "file"), "time_zone": name_noon_zone()}
+    settings: dict[str, Any] = {"backup_dir": str(tmp_path / "file"), "time_zone": name_noon_zone()}
     async with running_gateway(tmp_path, **settings) as gateway:
         url = gateway.settings.database_url
         gateway.ann.send("@@say:Hi@@")
