@@ -73,7 +73,7 @@ def find_note(text: str) -> str:
 async def open_browser(gateway: GatewayHarness) -> AsyncIterator[Browser]:
     link = await ask_for_link(gateway)
     origin = link.partition("/admin/")[0]
-    async with httpx.AsyncClient(base_url=origin, headers={"origin": origin}) as http:
+    async with httpx.AsyncClient(base_url=origin, headers={"origin": origin}, timeout=60) as http:
         assert (await http.post(link)).status_code == 303
         yield Browser(http)
 

@@ -94,7 +94,7 @@ async def run_proxy(
         scheme = "https" if tls else "http"
         headers = {"host": HOST, "origin": f"{scheme}://{HOST}"}
         async with httpx.AsyncClient(
-            base_url=f"{scheme}://127.0.0.1:{port}", headers=headers, verify=False
+            base_url=f"{scheme}://127.0.0.1:{port}", headers=headers, verify=False, timeout=60
         ) as http:
             yield http
     finally:

@@ -36,7 +36,7 @@ async def test_an_admin_logs_in_by_a_link_that_works_once(tmp_path: Path):
     origin = f"http://127.0.0.1:{port}"
     async with (
         running_gateway(tmp_path, http_port=port, admin_page="on") as gateway,
-        httpx.AsyncClient(base_url=origin, headers={"origin": origin}) as http,
+        httpx.AsyncClient(base_url=origin, headers={"origin": origin}, timeout=60) as http,
     ):
         link = await ask_for_link(gateway)
         for _ in range(2):  # what a preview fetches uses nothing up
@@ -56,7 +56,7 @@ async def test_an_admin_logs_in_by_a_link_that_works_once(tmp_path: Path):
         assert "unsafe" not in policy
         assert not re.search(r"<style|<script(?! src=\"/admin/static/)|\sstyle=|\son\w+=", page.text)
 
-        async with httpx.AsyncClient(base_url=origin, headers={"origin": origin}) as other:
+        async with httpx.AsyncClient(base_url=origin, headers={"origin": origin}, timeout=60) as other:
             for response in (await other.get(link), await other.post(link)):
                 assert response.status_code == 403
                 assert "used already" in response.text

@@ -99,7 +99,7 @@ async def test_of_this_machine_only_the_pages_of_the_demo_are_opened():
         ):
             with pytest.raises(ToolError, match="is not on the public internet"):
                 await page_reader.read(address, 100)
-        async with httpx.AsyncClient(trust_env=False) as browser:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as browser:
             shown = await browser.get(web.find_shown_address(page.address))
             assert "<h1>News from Grey Point" in shown.text
             assert (await browser.get(f"{web.search_url}/nothing")).status_code == 404
@@ -150,7 +150,7 @@ async def test_the_start_says_where_the_page_is_and_what_is_simulated():
         )
         block = await lines.get()
         address = next(word for word in block.split() if word.startswith("http://127.0.0.1:"))
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             assert "<title>Canvasgram demo</title>" in (await client.get(address)).text
         stop.set()
     assert running.result() == 0
@@ -162,7 +162,7 @@ async def test_the_page_says_which_half_is_real(endpoint: tuple[SimulatedEndpoin
     async with (
         open_demo(RealModel(endpoint[1])) as running,
         serve_page(running) as address,
-        httpx.AsyncClient(trust_env=False) as client,
+        httpx.AsyncClient(trust_env=False, timeout=60) as client,
         client.stream("GET", f"{address}events") as stream,
     ):
         lines = stream.aiter_lines()
@@ -208,7 +208,7 @@ async def test_ctrl_c_ends_it_quickly_and_cleanly_also_while_a_browser_listens(t
         words = (await running.stdout.readline()).decode().split()
         address = next((word for word in words if word.startswith("http://")), "")
     async with (
-        httpx.AsyncClient(trust_env=False) as client,
+        httpx.AsyncClient(trust_env=False, timeout=60) as client,
         client.stream("GET", f"{address}events") as stream,
     ):
         events = stream.aiter_lines()

@@ -63,7 +63,7 @@ async def post_until_accepted(
     """Post as a program does that sends again what nobody has answered, with the same key."""
     body = f"@@say:post {number}.@@" if name == "task" else f"post {number}."
     headers = {"authorization": f"Bearer {secret}", "idempotency-key": str(number)}
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
         for _ in range(2):
             try:
                 answer = await http.post(f"/hooks/{name}", content=body, headers=headers)

@@ -27,7 +27,7 @@ CALL = '@@tool:calculate {"expression": "6*7"}@@'
 
 async def read_metrics(port: int) -> dict[str, float]:
     """The page as values by series."""
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=60) as http:
         answer = await http.get(f"http://127.0.0.1:{port}/metrics")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain; version=")
@@ -53,7 +53,10 @@ async def wait_until_ready(http: httpx.AsyncClient, port: int) -> httpx.Response
 
 async def test_a_running_gateway_says_that_it_is_live_and_ready_and_nothing_else(tmp_path: Path):
     port = find_free_port()
-    async with running_gateway(tmp_path, http_port=port) as gateway, httpx.AsyncClient() as http:
+    async with (
+        running_gateway(tmp_path, http_port=port) as gateway,
+        httpx.AsyncClient(timeout=60) as http,
+    ):
         await gateway.api.wait_until(lambda: gateway.api.calls_of("getUpdates"))
         answer = await wait_until_ready(http, port)
         health = answer.json()
@@ -154,7 +157,7 @@ async def test_a_database_that_cannot_be_read_is_said(database: Database):
     metrics = GatewayMetrics(Away(database), {}, bool, "0", GatewayState(bool))
     async with (
         serve(build_app(lambda: False, metrics, NoSignIns())) as url,
-        httpx.AsyncClient() as http,
+        httpx.AsyncClient(timeout=60) as http,
     ):
         answer = await http.get(f"{url}/metrics")
         assert (answer.status_code, answer.text) == (503, "the disk is full")
@@ -172,7 +175,7 @@ async def test_a_start_without_telegram_is_live_and_not_ready(
         admin_page="on",
         telegram_api_url=f"http://127.0.0.1:{find_free_port()}",
     )
-    async with opened as gateway, gateway.run(), httpx.AsyncClient() as http:
+    async with opened as gateway, gateway.run(), httpx.AsyncClient(timeout=60) as http:
         answer = await read_first_answer(http, f"http://127.0.0.1:{port}/healthz")
         assert (answer.status_code, answer.json()) == (200, {"live": True, "ready": False})
         assert (await http.get(f"http://127.0.0.1:{port}/metrics")).status_code == 503

@@ -94,7 +94,7 @@ async def test_health_names_the_shares_and_whether_they_are_certain(database: Da
     own_shares = hold_shares(72, leader=71)
     metrics = await build_metrics(database, own_shares)
     app = build_app(lambda: True, metrics, NoSignIns(), own_shares=own_shares)
-    async with serve(app) as url, httpx.AsyncClient() as http:
+    async with serve(app) as url, httpx.AsyncClient(timeout=60) as http:
         replica = {"id": 2, "leads": False, "shares": [1], "locks_confirmed": True}
         expected = {"live": True, "ready": True, "replica": replica}
         assert (await http.get(f"{url}/healthz")).json() == expected

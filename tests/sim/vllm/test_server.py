@@ -346,6 +346,6 @@ async def test_a_port_without_its_server_refuses() -> None:
     # At an address of its own, where no other server can have the port by then.
     async with serve(SimulatedEndpoint().app, host="127.0.0.83") as url:
         pass
-    async with httpx.AsyncClient(verify=False, trust_env=False) as http:
+    async with httpx.AsyncClient(verify=False, trust_env=False, timeout=60) as http:
         with pytest.raises(httpx.ConnectError):
             await http.get(url)
