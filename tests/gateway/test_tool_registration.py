@@ -110,12 +110,6 @@ async def test_another_host_is_confirmed_before_anything_is_asked_of_it(tmp_path
         assert "· added" not in texts[2]
         question = await press(gateway, "Add 1", "shop is at http://127.0.0.1:")
         assert question.endswith("but these calls would go to localhost:9. Allow that?")
-        assert (
-            "nobody has confirmed"
-            in (await send_and_collect(gateway, "/tools pick shop elsewhere", count=2))[1]
-        )
-        await send_and_collect(gateway, "/tools show shop", count=2)
-        await press(gateway, "Add 1", "shop is at http://127.0.0.1:")
         await press(
             gateway, "Allow that", "Added, for admins only until you grant it to others: shop_elsewhere."
         )
