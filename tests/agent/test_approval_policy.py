@@ -352,7 +352,7 @@ def test_a_url_that_was_opened_may_be_opened_again_from_its_page():
         assert assess(opens, {"url": known_url}, taint) == AllowCall()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.text(max_size=200), st.text("abc/?=&%_-.0", min_size=1, max_size=20))
 def test_whatever_a_page_says_no_character_is_added_to_its_url(page: str, suffix: str):
     opens = make_tool(opens="url", outside=True)

@@ -44,14 +44,14 @@ def read_arguments(prompt: ApprovalPrompt) -> str:
     return "".join(pieces)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.text(max_size=8), VALUES, max_size=4))
 def test_what_is_shown_is_what_would_run(arguments: dict[str, object]):
     assert json.loads(read_arguments(make_prompt(arguments))) == arguments
     assert json.loads(serialize_arguments(arguments)) == arguments
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.text(max_size=60))
 def test_no_character_in_it_is_invisible_or_changes_the_text_direction(text: str):
     for char in read_arguments(make_prompt({"a": text})):

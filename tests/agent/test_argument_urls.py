@@ -98,7 +98,7 @@ JSON_VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.dictionaries(st.text(max_size=8), JSON_VALUES, max_size=4),
     st.lists(st.sampled_from("ab[{"), max_size=4),

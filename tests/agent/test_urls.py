@@ -85,13 +85,13 @@ def test_escaped_urls_are_found():
     assert find_urls_in_text(["https://xn--bcher-kva.example"], "bücher.example")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(ADDRESSES, st.text(max_size=30), st.text(max_size=30))
 def test_a_url_in_a_text_is_found_there(address: str, before: str, after: str):
     assert find_urls_in_text([address], f"{before} {address} {after}")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(ADDRESSES, st.text("abcxyz019=&?%-_", min_size=1, max_size=12), st.text(" .,)]|", max_size=3))
 def test_nothing_may_be_added_to_a_url(address: str, secret: str, around: str):
     longer = address + secret
@@ -99,7 +99,7 @@ def test_nothing_may_be_added_to_a_url(address: str, secret: str, around: str):
     assert bool(find_urls_in_text([longer], f"{around}{address}{around} {address}")) == is_same
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.text(max_size=60), st.text(max_size=200))
 def test_any_text_is_handled(address: str, text: str):
     find_urls_in_text([address], text)

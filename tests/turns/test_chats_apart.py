@@ -19,7 +19,7 @@ LANES = [
     *(Lane(7, -number) for number in (8, 100)),
     *(Lane(77, topic) for topic in (1, 7)),
 ]
-TURNS = 5
+TURNS = 3
 NOW = 1_780_000_000.0
 
 
@@ -74,9 +74,8 @@ async def test_no_passage_of_one_chat_is_in_the_results_of_another(database: Dat
         "today",
     ]
     for lane_index, lane in enumerate(LANES):
-        for _ in range(2):
-            query = " ".join(generator.sample(words, generator.randint(1, 4)))
-            found = await HistorySearch(database, lane).find(f"harbour {query}")
-            assert found
-            for passage in found:
-                assert set(re.findall(r"lane\d\d", passage.text)) == {f"lane{lane_index:02}"}, (lane, query)
+        query = " ".join(generator.sample(words, generator.randint(1, 4)))
+        found = await HistorySearch(database, lane).find(f"harbour {query}")
+        assert found
+        for passage in found:
+            assert set(re.findall(r"lane\d\d", passage.text)) == {f"lane{lane_index:02}"}, (lane, query)
