@@ -20,12 +20,14 @@ from bot.app import process
 from bot.app.factory import RunOptions
 from bot.cli import main as command_line
 from bot.db.sqlite.connections import LoopConnection
-from tests.kill.gateway import UNLIMITED
+from bot.queue.worker import Worker
+from tests.kill.gateway import PATIENCE, PATIENT, UNLIMITED
 from tests.support.delivery_harness import GENEROUS_LIMITS
 
 TOOLS = Path(__file__).with_name("tools_found")
 BOMB = Path("bomb")
-OPTIONS = RunOptions(max_waiting=1000)  # people of a chaos run write on while it is down
+# People of a chaos run write on while it is down. Menus would be two thirds of the calls of a start.
+OPTIONS = RunOptions(max_waiting=1000, sets_menus=False)
 
 
 class CommitBomb:
@@ -83,8 +85,13 @@ if __name__ == "__main__":
     tools.builtin.__path__.append(str(TOOLS))
     bomb = CommitBomb()
     signal.signal(signal.SIGUSR1, bomb.arm)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})  # the launcher has blocked it
     count_commits(bomb)
     if Path(UNLIMITED).exists():
         OPTIONS = replace(OPTIONS, rate_limits=GENEROUS_LIMITS)
+    if Path(PATIENT).exists():
+        defaults = Worker.__init__.__kwdefaults__
+        assert defaults is not None
+        defaults["grace_seconds"] = PATIENCE
     process.run = functools.partial(process.run, options=OPTIONS)
     command_line.main()

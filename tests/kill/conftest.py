@@ -15,15 +15,20 @@ from tests.support.postgresql import PostgresServer
 OpenEnvironment = Callable[..., Awaitable[KillEnvironment]]
 
 
+@pytest.fixture
+def server_database(postgresql_server: PostgresServer) -> Iterator[dict[str, str]]:
+    """The settings of a gateway whose database is on a server."""
+    with postgresql_server.open_database() as url:
+        yield {"database_url": url}
+
+
 @pytest.fixture(params=["SQLite", "PostgreSQL"])
-def either_database(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+def either_database(request: pytest.FixtureRequest) -> dict[str, str]:
     """The settings of a gateway for each database in turn."""
     if request.param == "SQLite":
-        yield {}
-        return
-    server: PostgresServer = request.getfixturevalue("postgresql_server")
-    with server.open_database() as url:
-        yield {"database_url": url}
+        return {}
+    settings: dict[str, str] = request.getfixturevalue("server_database")
+    return settings
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import re
+import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -12,7 +13,6 @@ from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.server import BotApiCall, BotApiFault, SimulatedPerson
 from bot.sim.vllm.server import ChatRequest, ScriptedReply, SimulatedEndpoint, Timing, format_tool_call
 from tests.kill.environment import KillEnvironment
-from tests.kill.gateway import PATIENCE
 
 MAX_WAITING_CHATS = 4  # chats that wait for an answer
 MAX_DEATHS = MAX_ATTEMPTS - 2  # of an item; then the gateway lives until the item is done
@@ -23,6 +23,7 @@ NO_OFTEN_KILLED_ITEM = (
     f" (select 1 from inbox where state in ('new', 'running') and attempt > {MAX_DEATHS})"
 )
 REQUEST_PATTERN = re.compile(r"\b(plain|ring|look|remember|long) (\d{3})\b")
+MAX_QUIET_SECONDS = 540.0  # until a person hears something: lives are short, and starts may be slow
 SLOW_SEND_SECONDS = 0.05
 STOP = "⏹ Stop"
 LONG_TEXT = "".join(f"and {n} more " for n in range(1000, 1100))  # repeated words would be cut
@@ -96,7 +97,7 @@ class Chatter:
 
     async def _wait_for_news(self, expected: list[str], missing: list[str]) -> None:
         await self.environment.api.wait_until(
-            lambda: self._missing(expected) != missing or self._doubted_messages(), 2 * PATIENCE
+            lambda: self._missing(expected) != missing or self._doubted_messages(), MAX_QUIET_SECONDS
         )
 
     def _write(self) -> list[str]:
@@ -181,7 +182,8 @@ class Reaper:
             await self.environment.wait_for_row(NO_OFTEN_KILLED_ITEM)
             await asyncio.sleep(self.rng.random() * 0.05)
             if self.rng.random() < 0.1:
-                assert (await self.environment.gateway.terminate())[0] == 0
+                # A late call of the last process may have counted; then this one cannot end in order yet.
+                assert (await self.environment.gateway.terminate())[0] in {0, -signal.SIGTERM}
             else:
                 await self.environment.gateway.kill()
                 self.kills += 1

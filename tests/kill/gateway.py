@@ -27,7 +27,8 @@ ENVIRONMENT = {
 }
 ARGUMENTS = ("run", "--env-file", ".env")
 UNLIMITED = "unlimited"  # a file by which the gateway does not pace its calls
-PATIENCE = 60.0  # seconds; the machine may be busy
+PATIENT = "patient"  # one by which it waits at its end for what runs
+PATIENCE = 120.0  # seconds; on a busy machine the start of a process takes a minute
 
 T = TypeVar("T")
 
@@ -116,6 +117,8 @@ class ForkedProcess:
         return self._exit_code.result()
 
     def send_signal(self, signal: int) -> None:
+        if self._exit_code.done():
+            raise ProcessLookupError  # another process may have its number by now
         os.kill(self.pid, signal)
 
     async def wait(self) -> int:
@@ -144,7 +147,7 @@ class GatewayProcess:
         self._api = api
         self._folder = folder
         self._fork_server = fork_server
-        self._launch = launch
+        self.launch = launch
         self._log = folder / "gateway.log"
         self._process: Process | None = None
         self._started = 0.0
@@ -160,10 +163,10 @@ class GatewayProcess:
             return ""
         return self._log.read_text(errors="replace")
 
-    async def wait_for_output(self, text: str) -> None:
-        """Wait until it has written this text."""
+    async def wait_for_output(self, text: str, count: int = 1) -> None:
+        """Wait until it has written this text so many times."""
         async with asyncio.timeout(PATIENCE):
-            while text not in self.output:  # another process writes it
+            while self.output.count(text) < count:  # another process writes it
                 if not self.is_running:
                     raise self._explain_death(self._current_process.returncode)
                 await asyncio.sleep(0.01)
@@ -171,6 +174,10 @@ class GatewayProcess:
     def lift_rate_limits(self) -> None:
         """Let it call Telegram as often as it likes, from its next start on; only a forked one does."""
         (self._folder / UNLIMITED).touch()
+
+    def extend_grace(self) -> None:
+        """Have it wait at its end for what runs as long as a test does; only a forked one does."""
+        (self._folder / PATIENT).touch()
 
     async def spawn(self) -> None:
         """Start the process, in a clean environment, without waiting until it works."""
@@ -182,7 +189,7 @@ class GatewayProcess:
             return
         with self._log.open("ab") as output:
             self._process = await asyncio.create_subprocess_exec(
-                *(*self._launch, sys.executable, "-m", "bot", *ARGUMENTS),
+                *(*self.launch, sys.executable, "-m", "bot", *ARGUMENTS),
                 cwd=self._folder,
                 env=ENVIRONMENT,
                 stdin=asyncio.subprocess.DEVNULL,
@@ -230,10 +237,22 @@ class GatewayProcess:
         self.signal(signal.SIGSTOP)
 
     async def arm(self, when: str) -> None:
-        """Have it kill itself around a commit, such as `before 3` or `after 3`, counted from now."""
+        """Have it kill itself around a commit, such as `before 3` or `after 3`, counted from now.
+
+        One that was armed before, and had come through, may have died of a later commit: it is started again.
+        """
         bomb_file = self._folder / "bomb"
         bomb_file.write_text(when, encoding="utf-8")
-        self.signal(signal.SIGUSR1)
+        try:
+            self.signal(signal.SIGUSR1)
+            await self.while_alive(self._wait_until_read(bomb_file))
+        except (GatewayDied, ProcessLookupError):
+            assert await self.wait_for_exit() == -signal.SIGKILL
+            await self.start()
+            self.signal(signal.SIGUSR1)
+            await self.while_alive(self._wait_until_read(bomb_file))
+
+    async def _wait_until_read(self, bomb_file: Path) -> None:
         async with asyncio.timeout(PATIENCE):
             while bomb_file.exists():  # noqa: ASYNC110  # no event says so
                 await asyncio.sleep(0.005)

@@ -2,7 +2,7 @@
 
 This process has run a gateway itself and forks others when asked to, since tests start hundreds of them. A
 line is a ForkRequest in JSON. Each line that it prints is a key and a number: a folder and the process
-there, or a process and its exit code.
+there, or a process and its exit code. SIGUSR1 is blocked in a program until it is ready for it.
 """
 
 import asyncio
@@ -12,6 +12,8 @@ import importlib
 import json
 import os
 import runpy
+import select
+import signal
 import sys
 import threading
 import traceback
@@ -49,30 +51,54 @@ async def warm_up() -> None:
 
 
 def serve_forks() -> None:
-    """Start a process for each request on stdin."""
+    """Start a process for each request on stdin, and tell how it ends."""
     asyncio.run(warm_up())
     command_line.cli = typer.main.get_command(command_line.cli)  # type: ignore[assignment]  # once for all
-    for line in sys.stdin:
-        request: ForkRequest = json.loads(line)
-        importlib.import_module(request["module"])  # once for all
-        gc.freeze()
-        assert threading.active_count() == 1
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        if os.fork() == 0:
-            _watch_program(request)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    stdin = sys.stdin.fileno()
+    ended, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    unread = b""
+    while True:
+        readable, _, _ = select.select((stdin, ended), (), ())
+        if ended in readable:
+            os.read(ended, 4096)
+            _report_ends()
+        if stdin in readable:
+            text = os.read(stdin, 65_536)
+            if not text:
+                return
+            *lines, unread = (unread + text).split(b"\n")
+            for line in lines:
+                _start_program(json.loads(line))
 
 
-def _watch_program(request: ForkRequest) -> NoReturn:
-    """Run the program in a child process, and tell how it ends."""
+def _report_ends() -> None:
+    """Print the exit codes of all that have ended."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            child, status = os.waitpid(-1, os.WNOHANG)
+            if child == 0:
+                return
+            _print_number(str(child), os.waitstatus_to_exitcode(status))
+
+
+def _start_program(request: ForkRequest) -> None:
+    importlib.import_module(request["module"])  # once for all
+    gc.freeze()
+    assert threading.active_count() == 1
     child = os.fork()
     if child == 0:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _run_program(request)
-    os.write(sys.stdout.fileno(), f"{request['folder']}\t{child}\n".encode())
-    _, status = os.waitpid(child, 0)
-    os.write(sys.stdout.fileno(), f"{child}\t{os.waitstatus_to_exitcode(status)}\n".encode())
-    os._exit(0)
+    _print_number(request["folder"], child)
+
+
+def _print_number(key: str, number: int) -> None:
+    os.write(sys.stdout.fileno(), f"{key}\t{number}\n".encode())
 
 
 def _run_program(request: ForkRequest) -> NoReturn:

@@ -115,8 +115,8 @@ def assert_done_once(environment: KillEnvironment, posts: int) -> None:
 
 async def _run(posts: int, kills: int, seed: int) -> None:
     fork_server = ForkServer()
-    port = find_free_port()
     began_at = time.monotonic()
+    port = find_free_port()
     with tempfile.TemporaryDirectory() as folder:
         async with open_environment(Path(folder), None, fork_server, http_port=port) as environment:
             answers = await post_under_kills(environment, port, posts=posts, kills=kills, seed=seed)

@@ -1,6 +1,6 @@
 """kill -9 during and after the download of attachments: they are fetched again only if not stored."""
 
-import pytest
+from functools import partial
 
 from bot.sim.telegram.server import BotApiFault
 from tests.kill.conftest import OpenEnvironment
@@ -65,16 +65,21 @@ async def test_while_the_model_looks_at_it(surround: OpenEnvironment):
     assert first.body["messages"] == second.body["messages"]
 
 
-@pytest.mark.parametrize("when", ["before 2", "after 2", "before 3", "after 3"])
-async def test_around_the_commits_of_its_turn(surround: OpenEnvironment, when: str):
+async def test_around_the_commits_of_its_turn(surround: OpenEnvironment):
     environment = await surround()
-    await environment.gateway.arm(when)
-    environment.ann.send_photo("@@say:a cat@@", content=attachment_files.make_image())
-    await environment.gateway.wait_for_exit()
-    await environment.gateway.start()
-    await environment.wait_for_answers("a cat")
-    assert count_pictures(environment)[-1] == 1
-    assert environment.load_rows("select kind from attachments") == [("image",)]
+    for chat, moment in enumerate(("after 2", "before 3", "after 3"), start=21):
+        await environment.gateway.arm(moment)
+        environment.api.person(chat).send_photo("@@say:a cat@@", content=attachment_files.make_image())
+        await environment.revive(partial(wait_for_cat, environment, chat))
+        assert count_pictures(environment)[-1] == 1
+        query = f"select kind from attachments where person = {chat}"
+        assert environment.load_rows(query) == [("image",)]
+
+
+async def wait_for_cat(environment: KillEnvironment, chat: int) -> None:
+    """Wait until the picture is answered, or that is in doubt."""
+    await environment.until(lambda: "a cat" in environment.texts(chat) or environment.doubtful_messages(chat))
+    await environment.wait_until_idle()
 
 
 async def test_what_was_not_read_is_said_after_a_restart_too(surround: OpenEnvironment):

@@ -9,7 +9,7 @@ from pathlib import Path
 from bot.cli import system_jobs
 from bot.db.maintenance.backup import BackupDirectory, find_integrity_errors
 from tests.kill.conftest import OpenEnvironment
-from tests.kill.environment import KillEnvironment
+from tests.kill.environment import KillEnvironment, find_zone_at_noon
 from tests.kill.gateway import PATIENCE
 
 MIB = 1 << 20
@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 async def test_in_the_middle_of_a_backup(surround: OpenEnvironment, tmp_path: Path):
     backups = BackupDirectory(tmp_path / "gateway.db", tmp_path / "backups", max_backups=3)
-    environment = await surround(backup_dir=backups.folder)
+    environment = await surround(backup_dir=backups.folder, time_zone=find_zone_at_noon())
     await environment.wait_for_row("select 1 from jobs where name = 'backup'")
     fill_database(environment, 48)
     for _ in range(2):

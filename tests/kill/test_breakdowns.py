@@ -8,14 +8,10 @@ import pytest
 from bot.bench.harness.prose import write_prose
 from bot.sim.telegram.server import BotApiFault
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
-from tests.kill import crowd
 from tests.kill.conftest import OpenEnvironment
-from tests.kill.crowd import Chatter
 from tests.kill.environment import KillEnvironment
-from tests.kill.test_sweep import sweep_with_kills
 from tests.support.breakdown_clock import BreakdownRow, check_breakdowns
 
-HEARTBEAT_SECONDS = 1.0
 PROSE = write_prose(150, 1)[1:] + " "
 
 
@@ -40,11 +36,14 @@ async def take_down(environment: KillEnvironment, *, by_kill: bool = True) -> tu
     return gone_at, back_at
 
 
-def check_down_time(breakdown: BreakdownRow, gone_at: float, back_at: float, load_seconds: float) -> None:
-    """Assert that it was down while there was no process, and at most a heartbeat and the start longer."""
-    gone_seconds = back_at - gone_at
-    assert breakdown.seconds["down"] >= gone_seconds
-    assert breakdown.seconds["down"] <= gone_seconds + HEARTBEAT_SECONDS + load_seconds
+def check_down_time(
+    environment: KillEnvironment, breakdown: BreakdownRow, gone_at: float, back_at: float
+) -> None:
+    """Assert that it was down while there was no process, and at most from the last heartbeat on."""
+    [(seen_at,)] = environment.load_rows("select seen_at from lives where id = 1")
+    [(began_at,)] = environment.load_rows("select began_at from lives where id = 2")
+    assert breakdown.seconds["down"] >= back_at - gone_at
+    assert breakdown.seconds["down"] <= began_at - seen_at + 0.001
 
 
 async def test_killed_in_mid_canvas(surround: OpenEnvironment):
@@ -54,10 +53,9 @@ async def test_killed_in_mid_canvas(surround: OpenEnvironment):
     await environment.wait_for_requests()
     await environment.wait_for_row("select 1 from inbox where spans like '%first canvas%'")
     gone_at, back_at = await take_down(environment)
-    started_at = time.time()
     environment.endpoint.release()
     (breakdown,) = await load_whole_breakdowns(environment)
-    check_down_time(breakdown, gone_at, back_at, started_at - back_at)
+    check_down_time(environment, breakdown, gone_at, back_at)
     calls = environment.load_rows("select outcome, again from model_calls where purpose = 'turn' order by id")
     assert calls == [("cancelled", None), ("ok", "restart")]
     assert breakdown.seconds["first_canvas"] >= 0.05
@@ -70,10 +68,9 @@ async def test_stopped_in_good_order_while_a_tool_runs(surround: OpenEnvironment
     environment.ann.send(f"{environment.bells.call('look', 'tower')}@@say:it hangs@@")
     await environment.bells.until(lambda: environment.bells.rung["tower"])
     gone_at, back_at = await take_down(environment, by_kill=False)
-    started_at = time.time()
     environment.bells.release()
     (breakdown,) = await load_whole_breakdowns(environment)
-    check_down_time(breakdown, gone_at, back_at, started_at - back_at)
+    check_down_time(environment, breakdown, gone_at, back_at)
     assert breakdown.seconds["tools"] > 0
     [(ended_at,)] = environment.load_rows("select ended_at from lives where id = 1")
     [(began_at,)] = environment.load_rows("select began_at from lives where id = 2")
@@ -87,9 +84,8 @@ async def test_killed_while_the_answer_is_delivered(surround: OpenEnvironment, a
     environment.ann.send("@@say:here I am@@")
     await environment.until(lambda: sending.hit_count)
     gone_at, back_at = await take_down(environment)
-    started_at = time.time()
     (breakdown,) = await load_whole_breakdowns(environment)
-    check_down_time(breakdown, gone_at, back_at, started_at - back_at)
+    check_down_time(environment, breakdown, gone_at, back_at)
     assert breakdown.parts[0][0] == "unknown"
     assert breakdown.seconds["first_canvas"] > 0
 
@@ -102,10 +98,9 @@ async def test_killed_while_a_message_waits_for_its_lane(surround: OpenEnvironme
     environment.ann.send("@@say:second@@")
     await environment.wait_for_row("select 1 from inbox where seen_at is not null")
     gone_at, back_at = await take_down(environment)
-    started_at = time.time()
     environment.endpoint.release()
     for breakdown in await load_whole_breakdowns(environment):
-        check_down_time(breakdown, gone_at, back_at, started_at - back_at)
+        check_down_time(environment, breakdown, gone_at, back_at)
     assert breakdown.seconds["lane_wait"] > 0
 
 
@@ -114,7 +109,7 @@ async def test_killed_repeatedly_while_telegram_is_away(surround: OpenEnvironmen
     fault = environment.api.inject_fault(BotApiFault.drop(), "sendMessage", times=None)
     environment.ann.send(f"@@repeat:30 {PROSE}@@")
     await environment.wait_for_row("select 1 from turns where ended_at is not null")
-    for _ in range(3):
+    for _ in range(2):
         await environment.gateway.restart()
     fault.lift()
     (breakdown,) = await load_whole_breakdowns(environment)
@@ -127,7 +122,7 @@ async def test_stopped_in_good_order_while_telegram_limits_a_chat(surround: Open
     flood = environment.api.inject_fault(BotApiFault.flood(1), "sendMessage", times=None)
     environment.ann.send("@@say:here I am@@")
     await environment.wait_for_row("select 1 from turns where ended_at is not null")
-    for hits in (1, 2, 3):
+    for hits in (1, 2):
         await environment.until(partial(lambda count: flood.hit_count >= count, hits))
         await environment.gateway.terminate()
         await environment.gateway.start()
@@ -135,11 +130,3 @@ async def test_stopped_in_good_order_while_telegram_limits_a_chat(surround: Open
     (breakdown,) = await load_whole_breakdowns(environment)
     assert breakdown.seconds["down"] > 0
     assert breakdown.seconds["telegram"] > 0
-
-
-async def test_a_sweep_of_kills_leaves_complete_breakdowns(surround: OpenEnvironment):
-    environment = await surround(crowd.build_endpoint(), model_max_tokens=4096, start=False)
-    await sweep_with_kills(environment, Chatter, 3, 60, 10)
-    breakdowns = await load_whole_breakdowns(environment)
-    assert any(breakdown.seconds["down"] for breakdown in breakdowns)
-    assert len(breakdowns) > 20

@@ -1,53 +1,58 @@
-"""Killed just before or just after every commit of a message, one after the other: that is every step."""
+"""Killed around the commits of a message, one after the other: that is in every step."""
 
 import json
-import signal
+from functools import partial
 
 from bot.bench.harness.prose import write_prose
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import SENT_AGAIN, UNSURE, KillEnvironment
-from tests.kill.gateway import GatewayDied
 
 PROSE = write_prose(150, 1)[1:] + " "  # longer than the repeated patterns a server searches for
 ANSWER = (PROSE * 3).strip()
+MOMENTS = (
+    "after 1",
+    "before 3",
+    "after 4",
+    "before 6",
+    "after 7",
+    "before 9",
+    "after 10",
+    "before 12",
+    "after 13",
+)
 
 
-async def test_around_every_commit(surround: OpenEnvironment):
-    """Before each odd commit and after each even one."""
+async def test_around_the_commits_of_a_message(surround: OpenEnvironment):
     environment = await surround(SimulatedEndpoint(timing=Timing(canvas_seconds=0.05)))
-    commit = 1
-    while await is_killed_on_the_way(environment, f"{('after', 'before')[commit % 2]} {commit}", commit):
-        await environment.gateway.start()
-        await assert_answered_once(environment, commit)
-        assert_tools_ran_once(environment, commit)
+    kills = 0
+    for chat, moment in enumerate(MOMENTS, start=1):
+        await environment.gateway.arm(moment)
+        send_message(environment, chat)
+        kills += await environment.revive(partial(wait_for_answer, environment, chat))
+        await assert_answered_once(environment, chat)
+        assert_tools_ran_once(environment, chat)
         environment.assert_all_accounted()
-        commit += 1
-    assert commit > 12
+    assert kills >= 3
 
 
-async def is_killed_on_the_way(environment: KillEnvironment, when: str, chat: int) -> bool:
-    """Whether the gateway killed itself while it answered a message with three tools, block by block."""
-    await environment.gateway.arm(when)
+def send_message(environment: KillEnvironment, chat: int) -> None:
+    """Write a message that three tools and an answer of several blocks follow."""
     calls = [
         {"name": "ring", "arguments": {"address": f"{environment.bells.url}/ring-{chat}"}},
         {"name": "look", "arguments": {"address": f"{environment.bells.url}/look-{chat}"}},
         {"name": "remember", "arguments": {"note": f"note {chat}"}},
     ]
     environment.api.person(chat).send(f"@@tools:{json.dumps(calls)}@@@@repeat:3 {PROSE}@@")
-    try:
-        await environment.until(lambda: ANSWER in environment.texts(chat))
-        await environment.gateway.while_alive(environment.wait_until_idle())
-    except GatewayDied:
-        assert await environment.gateway.wait_for_exit() == -signal.SIGKILL
-        return True
-    return False
+
+
+async def wait_for_answer(environment: KillEnvironment, chat: int) -> None:
+    await environment.until(lambda: ANSWER in environment.texts(chat) or environment.doubtful_messages(chat))
+    await environment.wait_until_idle()
 
 
 async def assert_answered_once(environment: KillEnvironment, chat: int) -> None:
     """Assert that the answer is there; or that its doubt is said, and it comes when the user asks for it."""
-    await environment.until(lambda: ANSWER in environment.texts(chat) or environment.doubtful_messages(chat))
-    await environment.wait_until_idle()
     doubts = environment.doubtful_messages(chat)
     if doubts:
         assert environment.texts(chat).count(ANSWER) <= 1

@@ -29,9 +29,9 @@ async def test_a_start_waits_for_a_database_that_is_held(surround: OpenEnvironme
 
 async def test_a_start_waits_for_room_on_a_full_disk(surround: OpenEnvironment):
     environment = await surround(plain=True, start=False)
+    environment.gateway.launch = ("sh", "-c", f'ulimit -S -f {FULL_DISK_BYTES // 512}; exec "$@"', "sh")
     environment.ann.send("@@say:here I am@@")
     await environment.gateway.spawn()
-    environment.gateway.limit_file_size(FULL_DISK_BYTES)
     await environment.gateway.wait_for_output("store.away")
     environment.gateway.limit_file_size(resource.RLIM_INFINITY)
     await environment.wait_for_answers("here I am")
@@ -49,14 +49,14 @@ async def test_work_waits_for_room_on_a_full_disk(surround: OpenEnvironment):
     await environment.until(lambda: "here I am" in environment.texts())
     await environment.wait_until_idle()
     environment.assert_all_accounted()
-    await environment.gateway.wait_for_output("store.back")
     # A small write may fit in between: each time it is full is said once.
+    await environment.gateway.wait_for_output("store.back", count_lines(environment, "store.away"))
     assert count_lines(environment, "store.away") == count_lines(environment, "store.back")
 
 
 async def test_a_start_where_nobody_may_write_says_what_to_do(surround: OpenEnvironment):
     url = "sqlite+aiosqlite:////sys/canvasgram.db"  # where root may not write either
-    environment = await surround(plain=True, start=False, database_url=url)
+    environment = await surround(start=False, database_url=url)
     await environment.gateway.spawn()
     assert await environment.gateway.wait_for_exit() == 2
     [line] = environment.gateway.output.splitlines()

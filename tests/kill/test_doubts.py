@@ -11,6 +11,7 @@ from bot.sim.telegram.server import BotApiFault
 from bot.sim.vllm.server import SimulatedEndpoint, Timing, reply_with
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import SENT_AGAIN, UNSURE, KillEnvironment
+from tests.kill.gateway import PATIENCE
 from tests.kill.test_jobs import add_due_job, greet, wait_until_recorded
 from tests.kill.test_steps import PROSE
 
@@ -43,7 +44,6 @@ async def test_a_reminder_due_while_the_process_was_down_comes_twice_only_on_req
     await wait_until_recorded(environment, job)
     shown = [REMINDER] if arrives else []
     assert environment.texts(CHAT) == ["Hello.", *shown, UNSURE]
-    await environment.gateway.restart()
     await tap_send_again(environment, CHAT)
     assert environment.texts(CHAT) == ["Hello.", *shown, SENT_AGAIN, REMINDER]
 
@@ -97,10 +97,16 @@ async def test_a_half_shown_message_is_left_only_by_a_first_send_that_was_in_dou
     environment = await surround(SimulatedEndpoint(timing=Timing(canvas_seconds=0.3)))
     first_block = environment.freeze_at("sendMessage", arrives=True)
     environment.ann.send(f"@@repeat:4 {PROSE}@@")
+    await environment.endpoint.wait_until(
+        lambda: any(request.canvases for request in environment.endpoint.requests), PATIENCE
+    )
+    environment.endpoint.hold()
     await environment.until(lambda: first_block.hit_count and environment.texts())
     half = environment.texts()[0]
     whole = (PROSE * 4).strip()
-    await environment.gateway.restart()
+    await environment.gateway.kill()
+    environment.endpoint.release()
+    await environment.gateway.start()
     await environment.until(environment.doubtful_messages)
     await environment.wait_until_idle()
     assert len(half) < len(whole)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from bot.sim.vllm.server import ChatRequest, ScriptedReply, SimulatedEndpoint
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import UNSURE, KillEnvironment
 
@@ -15,10 +16,21 @@ def list_files(environment: KillEnvironment) -> list[str]:
 
 
 async def test_between_a_stored_file_and_the_end_of_its_turn(surround: OpenEnvironment):
-    environment = await surround()
+    endpoint = SimulatedEndpoint()
+    script = endpoint.brain
+
+    def hold_after_the_tool(request: ChatRequest) -> str | ScriptedReply:
+        if len(endpoint.requests) == 2:
+            endpoint.hold()
+        return script(request)
+
+    endpoint.brain = hold_after_the_tool
+    environment = await surround(endpoint)
     environment.ann.send(f"{environment.bells.call('draw', 'a')} @@say:Drawn.@@")
     await environment.wait_for_row("select 1 from outbox_files where outbox is null")
-    await environment.gateway.restart()
+    await environment.gateway.kill()
+    endpoint.release()
+    await environment.gateway.start()
     await environment.until(lambda: list_files(environment))
     await environment.wait_until_idle()
     assert (environment.texts()[0], list_files(environment)) == ("Drawn.", ["bell.txt"])

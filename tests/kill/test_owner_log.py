@@ -50,13 +50,14 @@ async def test_an_endpoint_that_is_away_and_what_admins_are_told_are_logged_as_j
     await environment.gateway.wait_for_output("notices.sent")
     environment.endpoint.heal()
     await environment.gateway.wait_for_output("endpoint.answers")
-    await environment.until(lambda: "here I am" in environment.texts()[-1:])
+    await environment.until(lambda: "here I am" in environment.texts())
+    await environment.gateway.wait_for_output("notices.sent", 2)  # away, and back
     assert (await environment.gateway.terminate())[0] == 0
     records = parse_records(environment)
     actions = [record["action"] for record in records]
     assert actions[:2] == ["app.started", "app.ready"]
     assert actions[-1] == "app.stopped"
-    assert actions.count("notices.sent") == 2  # away, and back
+    assert actions.count("notices.sent") == 2
     away = [record for record in records if record["action"] == "endpoint.away"]
     assert {record["level"] for record in away} == {"WARNING"}
     assert "secret word" not in environment.gateway.output

@@ -7,6 +7,7 @@ from bot.http_server import serve
 from bot.sim.vllm.server import Profile, SimulatedEndpoint
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import KillEnvironment
+from tests.kill.gateway import PATIENCE
 
 BOB = 8  # no admin: his chat gets no notices to admins
 SIGNATURE = "— written by gemma-4-31b-it"
@@ -22,7 +23,7 @@ async def open_fallback() -> AsyncIterator[tuple[SimulatedEndpoint, str]]:
 
 async def wait_for_fallback(environment: KillEnvironment, fallback: SimulatedEndpoint) -> None:
     """Wait until the second endpoint works on the turn, and the database knows it."""
-    await environment.gateway.while_alive(fallback.wait_until(lambda: fallback.running == 1, 30))
+    await environment.gateway.while_alive(fallback.wait_until(lambda: fallback.running == 1, PATIENCE))
     await environment.wait_for_row("select 1 from turns where endpoint = 'fallback'")
 
 

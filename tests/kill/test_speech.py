@@ -17,12 +17,21 @@ def count_voices(environment: KillEnvironment) -> int:
 
 
 @pytest.mark.parametrize("moment", ["while it is made", "while it is sent", "after it has arrived"])
-async def test_around_the_voice_of_an_answer(
-    surround: OpenEnvironment, either_database: dict[str, str], moment: str
+async def test_around_the_voice_of_an_answer(surround: OpenEnvironment, moment: str):
+    await check_voice(surround, moment, {})
+
+
+async def test_while_a_voice_is_sent_with_a_database_on_a_server(
+    surround: OpenEnvironment, server_database: dict[str, str]
 ):
+    await check_voice(surround, "while it is sent", server_database)
+
+
+async def check_voice(surround: OpenEnvironment, moment: str, settings: dict[str, str]) -> None:
+    """Kill the gateway at this moment, and assert what the chat has afterwards."""
     sound = SimulatedEndpoint()
     async with serve(sound.app) as url:
-        environment = await surround(speech_url=f"{url}/v1", **either_database)
+        environment = await surround(speech_url=f"{url}/v1", **settings)
         environment.ann.send("/voice on")
         await environment.until(lambda: environment.texts())
         is_killed = asyncio.Event()

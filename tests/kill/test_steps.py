@@ -9,11 +9,10 @@ from functools import partial
 import pytest
 
 from bot.bench.harness.prose import write_prose
-from bot.queue.worker import MAX_ATTEMPTS
 from bot.sim.telegram.server import BotApiFault
 from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, Timing, format_tool_call, reply_with
 from tests.kill.conftest import OpenEnvironment
-from tests.kill.environment import ANN, SENT_AGAIN, UNSURE, KillEnvironment
+from tests.kill.environment import ANN, IS_IDLE, SENT_AGAIN, UNSURE, KillEnvironment
 from tests.kill.gateway import PATIENCE
 
 PROSE = write_prose(150, 1)[1:] + " "  # longer than the repeated patterns a server searches for
@@ -29,7 +28,7 @@ async def hold_after_first_block(environment: KillEnvironment) -> None:
 
 
 async def test_fetched_but_not_yet_read(surround: OpenEnvironment):
-    environment = await surround(plain=True)
+    environment = await surround()
     await environment.until(lambda: environment.api.updates.is_polled)
     environment.gateway.freeze()
     update = environment.ann.send("@@say:here I am@@")
@@ -45,9 +44,9 @@ async def test_stored_but_not_yet_acknowledged(surround: OpenEnvironment):
         BotApiFault.hang(), "getUpdates", when=lambda call: call.params.integer("offset") > 0
     )
     environment.ann.send("@@say:here I am@@")
-    await environment.wait_for_answers("here I am")
-    await environment.until(lambda: held_call.hit_count)
-    await environment.wait_until_idle()
+    await environment.until(lambda: held_call.hit_count and environment.texts())
+    await environment.wait_for_row(IS_IDLE)
+    assert environment.texts() == ["here I am"]
     assert environment.api.updates.pending_ids
     await environment.gateway.restart()
     environment.ann.send("@@say:and again@@")
@@ -76,17 +75,21 @@ def has_text(environment: KillEnvironment, chat: int, text: str) -> bool:
     return text in environment.texts(chat)
 
 
+async def wait_for_text(environment: KillEnvironment, chat: int, text: str) -> None:
+    """Wait until the chat has this message, and all is done."""
+    await environment.until(partial(has_text, environment, chat, text))
+    await environment.wait_until_idle()
+
+
 async def test_around_the_commits_of_an_answer_to_an_edited_message(surround: OpenEnvironment):
     environment = await surround()
-    for chat, moment in enumerate(("after 1", "before 3", "after 3", "after 4"), start=21):
+    for chat, moment in enumerate(("after 1", "before 3", "after 4"), start=21):
         person = environment.api.person(chat)
         message = person.send(f"@@say:typo {chat}@@")
-        await environment.until(partial(has_text, environment, chat, f"typo {chat}"))
-        await environment.wait_until_idle()
+        await wait_for_text(environment, chat, f"typo {chat}")
         await environment.gateway.arm(moment)
         person.edit(message, f"@@say:fixed {chat}@@")
-        assert await environment.gateway.wait_for_exit() == -signal.SIGKILL
-        await environment.gateway.start()
+        await environment.revive(partial(wait_for_text, environment, chat, f"fixed {chat}"))
         await environment.wait_for_answers(f"fixed {chat}", chat=chat)
         states = environment.load_rows(f"select state from turns where lane = '{chat}' order by id")
         assert states == [("replaced",), ("ended",)]
@@ -238,7 +241,7 @@ async def test_while_the_user_is_asked_about_it(surround: OpenEnvironment):
     await environment.until(lambda: sent.hit_count)
     question = environment.freeze_at("sendMessage", UNSURE, arrives=False)
     await environment.gateway.kill()
-    await environment.gateway.start()
+    await environment.gateway.spawn()  # perhaps it is frozen before it asks for updates
     await environment.until(lambda: question.hit_count)
     await environment.gateway.restart()
     await environment.wait_for_answers(UNSURE)
@@ -310,21 +313,37 @@ async def test_a_stop_meant_for_what_runs_stops_it_after_a_restart(surround: Ope
     await environment.wait_for_answers("Stopped.", "next")
 
 
-@pytest.mark.parametrize("when", ["after 1", "after 2", "before 3", "after 3", "before 4"])
-async def test_while_a_stop_is_handled(surround: OpenEnvironment, when: str):
+@pytest.mark.parametrize("command", ["/stop", "/new"])
+async def test_while_what_ends_a_turn_is_handled(surround: OpenEnvironment, command: str):
+    """Also when it finds it running again after a restart."""
     environment = await surround()
-    environment.endpoint.hold()
-    environment.ann.send("@@say:unwanted@@")
-    await environment.wait_for_requests()
-    await environment.gateway.arm(when)
-    environment.ann.send("/stop")
-    assert await environment.gateway.wait_for_exit() == -signal.SIGKILL
-    await environment.gateway.start()
-    await environment.wait_for_answers("Stopped.")
-    assert environment.load_rows("select ending from turns") == [("stopped",)]
-    environment.endpoint.release()
-    environment.ann.send("@@say:next@@")
-    await environment.wait_for_answers("Stopped.", "next")
+    for chat, moment in enumerate(("after 1", "after 2", "before 4"), start=21):
+        person = environment.api.person(chat)
+        environment.endpoint.hold()
+        person.send("@@say:unwanted@@")
+        await environment.wait_for_requests()
+        await environment.gateway.arm(moment)
+        person.send(command)
+        await environment.revive(partial(wait_for_end, environment, chat, command))
+        assert "unwanted" not in environment.texts(chat)
+        assert environment.load_rows(f"select ending from turns where lane = '{chat}'") == [("stopped",)]
+        environment.endpoint.release()
+        person.send("@@say:next@@")
+        await wait_for_text(environment, chat, "next")
+        assert environment.texts(chat)[-1] == "next"
+    environment.assert_all_accounted()
+
+
+async def wait_for_end(environment: KillEnvironment, chat: int, command: str) -> None:
+    """Wait until the command is answered, or that is in doubt."""
+    answer = "Stopped." if command == "/stop" else "New conversation."
+    await environment.until(
+        lambda: (
+            environment.doubtful_messages(chat)
+            or any(text.startswith(answer) for text in environment.texts(chat))
+        )
+    )
+    await environment.wait_until_idle()
 
 
 async def wait_for_reaction(environment: KillEnvironment, message_id: int) -> None:
@@ -335,25 +354,6 @@ async def wait_for_reaction(environment: KillEnvironment, message_id: int) -> No
         return message is not None and bool(message.reactions)
 
     await environment.until(has_reaction)
-
-
-@pytest.mark.parametrize("when", ["after 1", "before 2", "after 2", "before 3", "before 4"])
-async def test_while_a_new_conversation_is_asked_for(surround: OpenEnvironment, when: str):
-    """A /new ends what runs, also when it finds it running again after a restart."""
-    environment = await surround()
-    environment.endpoint.hold()
-    environment.ann.send("@@say:unwanted@@")
-    await environment.wait_for_requests()
-    await environment.gateway.arm(when)
-    environment.ann.send("/new")
-    assert await environment.gateway.wait_for_exit() == -signal.SIGKILL
-    is_taken = ("sending",) in environment.load_rows("select state from outbox where final")
-    await environment.gateway.start()
-    await environment.until(lambda: environment.texts()[-1:] and "New conv" in environment.texts()[-1])
-    *texts, new_conversation = environment.texts()
-    assert texts in ([[UNSURE], ["Stopped.", UNSURE]] if is_taken else [["Stopped."]])
-    assert new_conversation.startswith("New conversation.")
-    environment.endpoint.release()
 
 
 async def test_the_stop_button_of_an_answer_shown_before_the_crash_still_works(surround: OpenEnvironment):
@@ -371,16 +371,16 @@ async def test_the_stop_button_of_an_answer_shown_before_the_crash_still_works(s
     environment.endpoint.release()
 
 
-async def test_while_it_starts_for_the_first_time(surround: OpenEnvironment):
-    """Also while it creates its tables."""
+async def test_while_it_starts(surround: OpenEnvironment):
     environment = await surround(start=False)
     environment.ann.send("@@say:here I am@@")
-    for attempt in range(1, MAX_ATTEMPTS):  # a message that was being handled more often is given up
+    for attempt in range(1, 6):  # a message that was being handled more than ten times is given up
         await environment.gateway.spawn()
-        await asyncio.sleep(attempt * 0.04)
+        await asyncio.sleep(attempt * 0.06)  # which moment of a start that is depends on the machine
         await environment.gateway.kill()
     await environment.gateway.start()
     await environment.until(environment.texts)
     await environment.wait_until_idle()
-    assert environment.texts() in (["here I am"], [UNSURE], ["here I am", UNSURE])
+    answers = [text for text in environment.texts() if text != UNSURE]  # the question may be repeated
+    assert answers == ["here I am"] or (not answers and environment.doubtful_messages())
     environment.assert_all_accounted()

@@ -2,19 +2,19 @@
 
 from bot.sim.telegram.server import ChatThread
 from tests.kill.conftest import OpenEnvironment
-from tests.kill.environment import ANN, KillEnvironment
+from tests.kill.environment import ANN, NEVER, KillEnvironment
 from tests.kill.gateway import GatewayDied
-from tests.kill.test_hooks import arm_running
 
 
 async def test_around_commits_of_what_begins_a_topic(
     surround: OpenEnvironment, either_database: dict[str, str]
 ):
     environment = await surround(thinking="off", **either_database)
-    for number, commit in enumerate(range(4, 17, 6) if either_database else range(2, 17, 4)):
+    for number, commit in enumerate((4, 9) if either_database else (2, 6, 10, 14)):
         topic = environment.ann.create_topic("New chat", has_implicit_name=True)
+        await environment.gateway.arm(NEVER)  # it may have come through the last round
         await environment.wait_until_idle()
-        await arm_running(environment, f"{('after', 'before')[number % 2]} {commit}")
+        await environment.gateway.arm(f"{('after', 'before')[number % 2]} {commit}")
         name = f"Tutor{commit}"
         await say(environment, topic, f"/instructions save {name} Ask.", f"offers {name} to")
         await say(environment, topic, f"/instructions use {name}", f"as {name} from")
@@ -24,7 +24,8 @@ async def test_around_commits_of_what_begins_a_topic(
         used = "select p.name from instructions i join personas p on p.id = i.persona"
         lane = f"{ANN}:{topic.thread_id}"
         assert environment.load_rows(f"{used} where i.lane = '{lane}'") == [(name,)]
-    for arrives in (True, False):
+    await environment.gateway.arm(NEVER)
+    for arrives in () if either_database else (True, False):
         topic = environment.ann.create_topic("New chat", has_implicit_name=True)
         call = environment.freeze_at("editForumTopic", arrives=arrives)
         environment.ann.send("Plan a trip @@say:Yes.@@", thread=topic)
