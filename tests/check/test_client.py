@@ -163,7 +163,7 @@ values = st.recursive(
 KNOWN_BODY = {"data": [{"id": "m"}]}
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 @given(body=st.dictionaries(keys, values, max_size=6), status=st.sampled_from([200, 200, 200, 400, 404, 429]))
 @example({"choices": [{"message": {"content": ["a"]}, "finish_reason": "stop"}]}, 200)
 @example(

@@ -12,10 +12,7 @@ from bot.check.findings import CheckReport
 from bot.check.judges.server import judge_router
 from bot.check.observations import Observations, RouteResponse
 from bot.http_server import serve
-from bot.sim.vllm.server import SimulatedEndpoint, Timing
-from tests.support.endpoint_check import check_url
-
-SLOW_CANVASES = Timing.canvas(0.5)  # so slow that seats show, also on a busy machine
+from tests.support.endpoint_check import LOAD_LIMITS, build_crowded_endpoint, check_url
 
 
 @dataclass
@@ -41,7 +38,7 @@ class StickyRouter:
 @asynccontextmanager
 async def serve_router() -> AsyncIterator[tuple[str, tuple[str, ...]]]:
     """A router in front of two servers of four seats: its address, and theirs."""
-    first, second = (SimulatedEndpoint(timing=SLOW_CANVASES, seats=4) for _ in range(2))
+    first, second = (build_crowded_endpoint() for _ in range(2))
     async with serve(first.app) as first_url, serve(second.app) as second_url:
         addresses = (first_url, second_url)
         async with serve(StickyRouter((first.app, second.app), addresses)) as router:
@@ -58,7 +55,7 @@ async def test_a_router_is_found_and_its_servers_are_to_be_named() -> None:
 
 async def test_the_seats_of_all_servers_behind_a_router_are_seen() -> None:
     async with serve_router() as (router, servers):
-        report: CheckReport = await check_url(router, servers=servers, seats=8)
+        report: CheckReport = await check_url(router, servers=servers, seats=8, limits=LOAD_LIMITS)
     assert report.get_finding("router").seen == "The counters of 2 servers are read."
     assert report.get_finding("seats").seen == "8 of 9 calls ran at once, the others waited."
     assert report.get_finding("abort").status == "pass"

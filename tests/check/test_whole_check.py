@@ -24,7 +24,10 @@ from bot.sim.vllm.server import (
     scripted_brain,
 )
 from tests.support.endpoint_check import (
+    LOAD_LIMITS,
     QUICK_LIMITS,
+    build_crowded_endpoint,
+    build_endpoint,
     check_endpoint,
     check_url,
     ignore_progress,
@@ -32,17 +35,14 @@ from tests.support.endpoint_check import (
 )
 from tests.support.model_faults import with_model_faults
 
-SLOW_CANVASES = Timing.canvas(0.15)  # so slow that seats show
-VERY_SLOW_CANVASES = Timing.canvas(0.3)  # so slow that their order shows, also on a busy machine
-
 
 def endpoint_with_flags(**flags: Any) -> SimulatedEndpoint:
     """An endpoint in today's profile but for these, that answers at once."""
-    return SimulatedEndpoint(replace(Profile.today(), **flags))
+    return build_endpoint(replace(Profile.today(), **flags))
 
 
 def endpoint_with_brain(brain: Callable[[ChatRequest], str | ScriptedReply]) -> SimulatedEndpoint:
-    return SimulatedEndpoint(brain=brain)
+    return build_endpoint(brain=brain)
 
 
 def reply_when(
@@ -53,7 +53,7 @@ def reply_when(
 
 
 def faulty_endpoint(kind: Any) -> SimulatedEndpoint:
-    endpoint = SimulatedEndpoint()
+    endpoint = build_endpoint()
     endpoint.inject_fault(kind, times=None)
     return endpoint
 
@@ -70,7 +70,7 @@ def has_results(request: ChatRequest) -> bool:
 
 async def test_a_healthy_endpoint_passes_clean() -> None:
     report = await check_endpoint(
-        SimulatedEndpoint(timing=VERY_SLOW_CANVASES, seats=4, api_key="k"), key="k", seats=4, tokens=9024
+        build_crowded_endpoint(api_key="k"), key="k", seats=4, tokens=9024, limits=LOAD_LIMITS
     )
     assert {finding.name: finding.seen for finding in report.findings if finding.status != "pass"} == {}
     assert (report.worst, report.exit_code) == ("pass", 0)
@@ -82,10 +82,10 @@ async def test_a_healthy_endpoint_passes_clean() -> None:
 
 
 async def test_gemma_4_passes_without_a_word_of_canvases() -> None:
-    endpoint = SimulatedEndpoint(
-        Profile.autoregressive(), Timing.canvas(0.001), seats=4, model="gemma-4-26b-a4b-it"
+    endpoint = build_endpoint(
+        Profile.autoregressive(), timing=Timing.canvas(0.001), model="gemma-4-26b-a4b-it"
     )
-    report = await check_endpoint(endpoint, seats=4, tokens=9024)
+    report = await check_endpoint(endpoint, tokens=9024)
     assert problem_statuses(report) == {}
     assert "Token by token" in report.get_finding("output").seen
     texts = [f"{finding.name} {finding.seen} {finding.meaning}" for finding in report.findings]
@@ -109,19 +109,19 @@ FAULTS = {
         lambda: endpoint_with_flags(version="0.32.1"), "version", text="0.33.0 or newer is advised"
     ),
     "small context": FaultCase(
-        lambda: SimulatedEndpoint(context=8192), "context", text="9,024", options={"tokens": 9024}
+        lambda: build_endpoint(context=8192), "context", text="9,024", options={"tokens": 9024}
     ),
     "another model": FaultCase(
-        lambda: SimulatedEndpoint(model="gemma"),
+        lambda: build_endpoint(model="gemma"),
         "model",
         "fail",
         "MODEL_NAME=gemma",
         options={"model": "diffusiongemma"},
     ),
     "key refused": FaultCase(
-        lambda: SimulatedEndpoint(api_key="k"), "key", "fail", "refused", options={"key": "another"}
+        lambda: build_endpoint(api_key="k"), "key", "fail", "refused", options={"key": "another"}
     ),
-    "key wanted": FaultCase(lambda: SimulatedEndpoint(api_key="k"), "key", "fail", "none is set"),
+    "key wanted": FaultCase(lambda: build_endpoint(api_key="k"), "key", "fail", "none is set"),
     "no usage in streams": FaultCase(
         lambda: faulty_endpoint("no_usage"), "usage in streams", "fail", "--enable-force-include-usage"
     ),
@@ -263,26 +263,29 @@ FAULTS = {
         lambda: endpoint_with_flags(logprobs=False), "typed reads", text="--logprobs-mode"
     ),
     "short queue": FaultCase(
-        lambda: SimulatedEndpoint(replace(Profile.today(), max_queued=4), SLOW_CANVASES),
+        lambda: build_crowded_endpoint(replace(Profile.today(), max_queued=4), seats=8),
         "seats",
         text="--max-num-queued-reqs",
+        options={"limits": LOAD_LIMITS},
     ),
     "fewer seats": FaultCase(
-        lambda: SimulatedEndpoint(timing=SLOW_CANVASES, seats=2),
+        lambda: build_crowded_endpoint(seats=2),
         "seats",
         text="MODEL_SEATS=2",
-        options={"seats": 4},
+        options={"seats": 4, "limits": LOAD_LIMITS},
     ),
     "no priority": FaultCase(
-        lambda: SimulatedEndpoint(replace(Profile.today(), by_priority=False), VERY_SLOW_CANVASES, seats=4),
+        lambda: build_crowded_endpoint(replace(Profile.today(), by_priority=False)),
         "priority",
         text="--scheduling-policy priority",
+        options={"limits": LOAD_LIMITS},
     ),
     "seats of the gone": FaultCase(
-        lambda: SimulatedEndpoint(replace(Profile.today(), frees_on_abort=False), SLOW_CANVASES),
+        lambda: build_crowded_endpoint(replace(Profile.today(), frees_on_abort=False), seats=16),
         "abort",
         "fail",
         "/stop",
+        options={"limits": LOAD_LIMITS},
     ),
 }
 
@@ -307,7 +310,7 @@ def test_every_finding_except_those_about_the_connection_has_a_fault_that_shows_
 
 
 async def test_the_preview_image_is_known_by_its_faults() -> None:
-    report = await check_endpoint(SimulatedEndpoint(Profile.preview()))
+    report = await check_endpoint(build_endpoint(Profile.preview()))
     assert problem_statuses(report).keys() >= {
         "version",
         "tool calls",
@@ -327,7 +330,7 @@ async def test_empty_turns_are_named_where_they_were_seen_and_judged_for_nothing
 
 
 async def test_what_is_open_without_the_key_is_judged_without_it() -> None:
-    report = await check_endpoint(SimulatedEndpoint(api_key="k"))
+    report = await check_endpoint(build_endpoint(api_key="k"))
     for name in ("version", "template", "control tokens", "thinking by default"):
         assert report.get_finding(name).status == "pass"
     assert report.get_finding("tool calls").seen == "No call was asked for: a key is wanted."
@@ -339,7 +342,7 @@ async def test_a_prompt_that_was_refused_is_not_said_to_be_unasked() -> None:
 
 
 async def test_a_server_that_refuses_vllms_fields_fails_as_the_gateway_would() -> None:
-    report = await check_endpoint(SimulatedEndpoint(Profile.hosted_api()))
+    report = await check_endpoint(build_endpoint(Profile.hosted_api()))
     assert report.exit_code == 1
     protocol = report.get_finding("protocol")
     assert "Refuses vLLM's fields, thinking and priority among them" in protocol.seen
@@ -351,10 +354,9 @@ async def test_a_server_that_refuses_vllms_fields_fails_as_the_gateway_would() -
     assert report.get_finding("thinking switch").status == "unknown"
 
 
-@pytest.mark.parametrize("kind", ["crash", "reset", "error_line"])
-@pytest.mark.parametrize("after", [0, 1, 5])
+@pytest.mark.parametrize(("kind", "after"), [("crash", 0), ("crash", 5), ("reset", 1), ("error_line", 1)])
 async def test_an_endpoint_that_dies_half_way_leaves_the_rest_unknown(kind: Any, after: int) -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = build_endpoint()
     dying = iter(range(after))
 
     def brain(request: ChatRequest) -> str | ScriptedReply:
@@ -376,7 +378,7 @@ async def test_an_endpoint_that_dies_half_way_leaves_the_rest_unknown(kind: Any,
 
 
 async def test_one_lost_call_is_a_finding_and_the_check_continues() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = build_endpoint()
     endpoint.inject_fault("reset", times=1)
     report = await check_endpoint(endpoint)
     assert problem_statuses(report) == {"reachable": "warn"}
@@ -388,7 +390,7 @@ async def test_one_lost_call_is_a_finding_and_the_check_continues() -> None:
 
 
 async def test_a_silent_endpoint_does_not_hold_the_check() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = build_endpoint()
     endpoint.inject_fault("silent", times=None)
     report = await check_endpoint(endpoint, limits=replace(QUICK_LIMITS, call_seconds=0.05))
     assert report.get_finding("reachable").status == "fail"
@@ -397,7 +399,7 @@ async def test_a_silent_endpoint_does_not_hold_the_check() -> None:
 
 
 async def test_a_process_that_is_gone_is_distinguished_from_a_single_failure() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = build_endpoint()
 
     def brain(request: ChatRequest) -> str | ScriptedReply:
         endpoint.refuse_connections(60)
@@ -410,7 +412,7 @@ async def test_a_process_that_is_gone_is_distinguished_from_a_single_failure() -
 
 
 async def test_an_endpoint_that_takes_no_call_fails_with_its_words() -> None:
-    report = await check_endpoint(SimulatedEndpoint(context=300))
+    report = await check_endpoint(build_endpoint(context=300))
     assert problem_statuses(report) == {"protocol": "fail"}
     assert "maximum context length is 300 tokens" in report.get_finding("protocol").seen
     assert report.get_finding("tool calls").seen == "No call was asked for: the first model call was refused."
@@ -424,7 +426,7 @@ async def test_an_endpoint_that_is_up_and_answers_nothing_is_left() -> None:
 
 
 async def test_a_loading_endpoint_is_not_ready() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = build_endpoint()
     endpoint.simulate_loading(60)
     report = await check_endpoint(endpoint)
     assert problem_statuses(report) == {"reachable": "fail"}
@@ -433,7 +435,7 @@ async def test_a_loading_endpoint_is_not_ready() -> None:
 
 
 async def test_where_nothing_listens_that_is_all_there_is_to_say() -> None:
-    async with serve(SimulatedEndpoint().app) as url:
+    async with serve(build_endpoint().app) as url:
         pass
     report = await check_url(url)
     assert problem_statuses(report) == {"reachable": "fail"}
@@ -442,7 +444,7 @@ async def test_where_nothing_listens_that_is_all_there_is_to_say() -> None:
 
 
 async def test_no_more_calls_are_made_than_allowed() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = build_endpoint()
     report = await check_endpoint(endpoint, limits=CheckLimits(max_calls=12))
     assert report.calls == 12
     assert len(endpoint.requests) < 12
@@ -452,7 +454,7 @@ async def test_no_more_calls_are_made_than_allowed() -> None:
 
 
 async def test_a_check_that_is_interrupted_tells_what_it_knows() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = build_endpoint()
     stop = asyncio.Event()
     async with serve(endpoint.app) as url, asyncio.TaskGroup() as tasks:
         checking = tasks.create_task(
@@ -470,9 +472,9 @@ async def test_a_check_that_is_interrupted_tells_what_it_knows() -> None:
 
 async def test_calls_refused_within_their_stream_are_counted_with_those_refused_outright() -> None:
     report = await check_endpoint(
-        SimulatedEndpoint(replace(Profile.today(), max_queued=4), VERY_SLOW_CANVASES)
+        build_crowded_endpoint(replace(Profile.today(), max_queued=4), seats=8), limits=LOAD_LIMITS
     )
-    # Four queue; where the machine is busy, one may end before the last one comes.
+    # Four queue; where the machine is very slow, one may end before the last one comes.
     assert re.match(r"[345] of 9 calls at once were refused with HTTP 503", report.get_finding("seats").seen)
 
 
@@ -496,20 +498,21 @@ class EarlyGaugesServer:
 
 
 async def test_a_look_between_two_calls_is_not_taken_for_the_seats() -> None:
-    server = EarlyGaugesServer(SimulatedEndpoint(timing=VERY_SLOW_CANVASES, seats=4).app)
+    server = EarlyGaugesServer(build_crowded_endpoint().app)
     async with serve(server) as url:
-        report = await check_url(url, seats=4)
+        report = await check_url(url, seats=4, limits=LOAD_LIMITS)
     assert not server.is_early
     assert report.get_finding("seats").seen == "4 of 9 calls ran at once, the others waited."
     assert problem_statuses(report) == {}
 
 
 async def test_others_at_the_endpoint_are_not_taken_for_its_seats() -> None:
-    endpoint = SimulatedEndpoint(timing=SLOW_CANVASES, seats=4)
-    body = {"messages": [{"role": "user", "content": "@@loop:on and on @@"}], "max_tokens": 60_000}
+    endpoint = build_endpoint()
+    endpoint.inject_fault("silent")  # another's call, which goes on for as long as it may
+    body = {"messages": [{"role": "user", "content": "@@say:hello@@"}]}
     async with (
         serve(endpoint.app) as url,
-        httpx.AsyncClient(timeout=60) as other_client,
+        httpx.AsyncClient(timeout=None) as other_client,
         asyncio.TaskGroup() as tasks,
     ):
         task = tasks.create_task(other_client.post(f"{url}/v1/chat/completions", json=body))
