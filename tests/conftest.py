@@ -100,7 +100,6 @@ LONGEST = tuple(
         "kill/test_forget.py",
         "kill/test_jobs.py",
         "chaos/test_short_run.py",
-        "browser/test_pictures.py",
         "kill/test_system_jobs.py",
         "kill/test_commits.py",
         "kill/test_breakdowns.py",
@@ -249,7 +248,7 @@ def place_databases_of_gateways(
 
 
 @pytest.fixture
-def migrated_demos(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick_demos(monkeypatch: pytest.MonkeyPatch) -> None:
     """Demos of this process have a migrated database, which each would make in a process of its own."""
     from bot.demo import environment
 

@@ -32,7 +32,7 @@ GREETING_EXAMPLES = 3  # those most worth seeing; the page offers the others
 CANVAS_SECONDS = 0.4
 PREFILL_TOKENS_PER_SECOND = 3000
 POLL_SECONDS = 0.1  # between two reads of the database
-START_SECONDS = 60.0  # for the gateway to start polling
+START_SECONDS = 180.0  # for the gateway to start polling
 STOP_SECONDS = 1.0  # for what still runs to be stopped
 
 

@@ -29,12 +29,14 @@ MISSING = (
     f"no Chromium is installed here (looked for {', '.join(CANDIDATES)}), so nothing was tried in a browser"
 )
 
+PATIENCE = 300_000  # milliseconds; a busy machine is no finding
+
 Visit = Callable[..., AbstractAsyncContextManager[Page]]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def chromium() -> AsyncIterator[Browser]:
-    """The browser; each module has one, with a profile of its own."""
+    """The browser of all tests, each of which has a context of its own in it."""
     executable = next(filter(None, map(shutil.which, CANDIDATES)), None)
     if executable is None:
         skip_for_missing(MISSING)
@@ -45,14 +47,16 @@ async def chromium() -> AsyncIterator[Browser]:
 @contextlib.asynccontextmanager
 async def launch(executable: str) -> AsyncIterator[Browser]:
     """A headless browser of its own, closed when the block ends."""
-    expect.set_options(timeout=60_000)  # a busy machine is no finding
+    expect.set_options(timeout=PATIENCE)
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
+        browser = await playwright.chromium.launch(
+            executable_path=executable, args=ARGUMENTS, timeout=PATIENCE
+        )
         yield browser
         await browser.close()
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def visit(chromium: Browser) -> Visit:
     """`async with visit(address) as page`, in a fresh context; whatever the page complained of fails the
     test.
@@ -65,7 +69,7 @@ async def visit(chromium: Browser) -> Visit:
         address: str, *, width: int = 1000, height: int = 800, forgiven: tuple[str, ...] = (), **more: Any
     ) -> AsyncIterator[Page]:
         context = await chromium.new_context(viewport={"width": width, "height": height}, **more)
-        context.set_default_timeout(60_000)
+        context.set_default_timeout(PATIENCE)
         page = await context.new_page()
         complaints: list[str] = []
         page.on(

@@ -1,8 +1,9 @@
 """The demo's page with the whole gateway behind it, and how a person writes there."""
 
+import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
 
 from playwright.async_api import Locator, Page, expect
@@ -31,15 +32,23 @@ async def open_page(brain: Brain = answer_showcase, timing: Timing | None = None
         yield DemoPage(demo, endpoint, address)
 
 
-async def kill_in_story(page: Page, gateway: DemoPage, canvases: int) -> None:
-    """Press the button once the story has so many canvases; the model waits until it is pressed."""
-    await gateway.endpoint.wait_until(
-        lambda: any(
-            request.canvases >= canvases and request.finished_at is None
-            for request in gateway.endpoint.requests
+async def kill_in_story(
+    page: Page, gateway: DemoPage, canvases: int, begin: Coroutine[None, None, None]
+) -> None:
+    """Begin the story, and press the button once it has so many canvases; the model waits until then."""
+
+    async def hold_in_time() -> None:
+        await gateway.endpoint.wait_until(
+            lambda: any(
+                request.canvases >= canvases and request.finished_at is None
+                for request in gateway.endpoint.requests
+            )
         )
-    )
-    gateway.endpoint.hold()
+        gateway.endpoint.hold()
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(hold_in_time())  # however long the page takes to begin it
+        tasks.create_task(begin)
     shown = page.locator("#live.running li").filter(has_text=f"canvas {canvases}")
     await expect(shown).to_be_visible()
     await page.get_by_role("button", name="Kill the gateway").click()

@@ -16,7 +16,7 @@ from playwright.async_api import Browser, Page, expect
 from bot.demo.environment import CANVAS_SECONDS, PREFILL_TOKENS_PER_SECOND, Demo
 from bot.sim.demo_model.showcase import SHOWCASE_QUESTIONS
 from bot.sim.vllm.server import Timing
-from tests.browser.conftest import CANDIDATES, launch
+from tests.browser.conftest import CANDIDATES, PATIENCE, launch
 from tests.browser.demo_page import DemoPage, kill_in_story, open_page
 from tests.support.admin_page import log_in, open_admin_page
 
@@ -36,7 +36,7 @@ async def open_tab(browser: Browser, address: str, width: int) -> AsyncIterator[
     context = await browser.new_context(
         viewport={"width": width, "height": HEIGHT}, device_scale_factor=SCALE, color_scheme="light"
     )
-    context.set_default_timeout(60_000)
+    context.set_default_timeout(PATIENCE)
     page = await context.new_page()
     await page.goto(address)
     yield page
@@ -66,8 +66,8 @@ async def _take_demo_picture(browser: Browser, demo_page: DemoPage, story: str, 
     ):
         answered = await desktop.locator(".account").count()
         await expect(desktop.locator(".keys")).to_be_visible()
-        await desktop.get_by_role("button", name=story, exact=True).click()
-        await kill_in_story(desktop, demo_page, 3)
+        button = desktop.get_by_role("button", name=story, exact=True)
+        await kill_in_story(desktop, demo_page, 3, button.click())
         await expect(desktop.locator("#gateway")).to_contain_text("nothing was lost")
         await expect(phone.locator(".brief")).to_have_count(answered + 1)
         await expect(phone.locator("#sign")).to_be_hidden()

@@ -7,12 +7,17 @@ from playwright.async_api import Locator, Page, expect
 
 from bot.sim.demo_model.story import STORY
 from bot.sim.vllm.server import Timing, reply_with
+from bot.usage.intervals import INTERVAL_LABELS
 from tests.browser.conftest import Visit
 from tests.browser.demo_page import ask, kill_in_story, open_page
 from tests.support.admin_page import list_axe_violations
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.usefixtures("migrated_demos")]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("quick_demos")]
 
+NAMES_AND_WIDTHS = """rows => rows.map((row) => [
+  row.querySelector(".what").textContent,
+  row.querySelector(".track i").getBoundingClientRect().width,
+])"""
 SCREENS = {"width": 1280, "height": 800}
 
 
@@ -21,22 +26,19 @@ def list_bars(page: Page) -> Locator:
 
 
 async def test_the_newest_turn_is_shown_live_step_by_step(visit: Visit):
-    async with open_page() as gateway, visit(gateway.address, **SCREENS) as page:
+    timing = Timing.canvas(0.1)  # so that the whole is told in seconds
+    async with open_page(timing=timing) as gateway, visit(gateway.address, **SCREENS) as page:
         gateway.endpoint.hold()
         await ask(page, "Compare the time in Tokyo and New York")
         await expect(list_bars(page).filter(has_text="canvas 1")).to_be_visible()
         await expect(page.locator("#whole")).to_contain_text("so far")
-        await gateway.endpoint.wait_until(lambda: gateway.endpoint.running == 1)
         gateway.endpoint.release()
         await expect(page.locator("#whole")).to_contain_text("in all, stored and delivered")
-        names = await page.locator("#steps .what").all_inner_texts()
-        assert names[0] == "stored"
-        for name in ("canvas 1", "clock × 2", "canvas 2", "delivery"):
-            assert name in names, names
-        bars = page.locator("#steps .track i")
-        widths = await bars.evaluate_all("bars => bars.map((bar) => bar.getBoundingClientRect().width)")
-        assert len(widths) == len(names)
-        assert min(widths) >= 1
+        steps = await list_bars(page).evaluate_all(NAMES_AND_WIDTHS)
+        names = {re.sub(r"\d+$", "", name) for name, _ in steps}
+        # What takes no millisecond is not shown; the first canvas was held, and so is.
+        assert {"canvas "} <= names <= {"canvas ", "clock × ", *INTERVAL_LABELS.values()}
+        assert min(width for _, width in steps) >= 1
         (turn,) = await gateway.demo.load_delivered_turns()
         await expect(page.locator("#whole")).to_contain_text(f"{turn.account['whole']:.2f} s")
 
@@ -53,9 +55,8 @@ async def test_below_1100_pixels_there_is_the_chat_alone(visit: Visit):
 
 async def test_a_gateway_killed_in_the_middle_of_a_story_tells_it_whole_and_once(visit: Visit):
     async with open_page(timing=Timing.canvas(0.5)) as gateway, visit(gateway.address, **SCREENS) as page:
-        await page.locator(".keys").get_by_text("Write a long story").click()
-        await expect(page.locator(".row:not(.mine) .text").last).to_contain_text("Grey Point")
-        await kill_in_story(page, gateway, 2)
+        story = page.locator(".keys").get_by_text("Write a long story")
+        await kill_in_story(page, gateway, 2, story.click())
         words = page.locator("#gateway")
         await expect(list_bars(page).filter(has_text="down")).to_be_visible()
         await expect(words).to_contain_text("nothing was lost")
@@ -99,12 +100,12 @@ async def test_on_a_phone_an_account_is_one_line_that_opens(visit: Visit):
         await expect(page.locator("#notice-details")).to_contain_text("Model and Telegram are simulated.")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_axe_finds_nothing_wrong(visit: Visit, scheme: str):
+async def test_axe_finds_nothing_wrong(visit: Visit):
     async with open_page(reply_with("Yes.")) as gateway:
-        for width in (360, 768, 1280):
+        for scheme, width in (("light", 360), ("dark", 768), ("light", 1280), ("dark", 1280)):
             options = {"color_scheme": scheme, "reduced_motion": "reduce", "bypass_csp": True}
             async with visit(gateway.address, width=width, **options) as page:
-                await ask(page, "hello")
+                if width == 360:
+                    await ask(page, "hello")
                 await expect(page.locator(".account").last).to_be_visible()
-                assert await list_axe_violations(page) == [], width
+                assert await list_axe_violations(page) == [], (scheme, width)

@@ -9,7 +9,7 @@ from playwright.async_api import Browser
 from bot.usage.palette import COLOURS, ColourName
 from tests.browser.pictures import FOLDER, take_pictures
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.usefixtures("migrated_demos")]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("quick_demos")]
 READ_WIDTH = 560
 MAX_WIDTH = 2 * READ_WIDTH  # before it is enlarged: else its letters are too small to read
 

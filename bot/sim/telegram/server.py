@@ -42,7 +42,7 @@ _BOT_ID = 123456
 # The front end of the real one is nginx, whose default this is. One that closes sooner than the client does
 # drops a connection now and then at the moment of a send: 2 of 9,000 answers were of unknown outcome so.
 KEEP_ALIVE_SECONDS = 75
-MAX_WAIT_SECONDS = 60.0  # seconds until a wait for what never comes is given up; the machine may be busy
+MAX_WAIT_SECONDS = 240.0  # seconds until a wait for what never comes is given up; the machine may be busy
 
 
 class BotApi:

@@ -58,7 +58,7 @@ Entry = TypeVar("Entry")
 
 # A full log forgets what is oldest, so that a long demo does not grow.
 _MAX_LOG_ENTRIES = 4000
-MAX_WAIT_SECONDS = 60.0  # seconds until a wait for what never comes is given up; the machine may be busy
+MAX_WAIT_SECONDS = 240.0  # seconds until a wait for what never comes is given up; the machine may be busy
 
 
 @dataclass(eq=False)
