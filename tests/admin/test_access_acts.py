@@ -24,6 +24,7 @@ from tests.gateway.test_schedules import add_due_job
 from tests.gateway.test_task_yield import slow_endpoint
 from tests.support.admin_page import (
     ANN,
+    PATIENCE,
     build_running_gateway,
     find_csrf_token,
     open_admin_page,
@@ -73,7 +74,7 @@ def find_note(text: str) -> str:
 async def open_browser(gateway: GatewayHarness) -> AsyncIterator[Browser]:
     link = await ask_for_link(gateway)
     origin = link.partition("/admin/")[0]
-    async with httpx.AsyncClient(base_url=origin, headers={"origin": origin}, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=origin, headers={"origin": origin}, timeout=PATIENCE) as http:
         assert (await http.post(link)).status_code == 303
         yield Browser(http)
 

@@ -13,6 +13,7 @@ from bot.app.admin_page import create_login_link, serve_admin_page
 from bot.db.engine import Database
 from bot.errors import QuestionRefused, SchemaUnknown, SettingsRefused, StoreUnavailable
 from bot.settings import Settings, build_settings
+from tests.support.admin_page import PATIENCE
 
 
 def build(database_url: str, **values: object) -> Settings:
@@ -27,7 +28,9 @@ async def test_the_page_is_served_alone_until_it_is_stopped(database_url: str):
         link = re.search(r"http://127\.0\.0\.1:\d+/admin/login/\S+", await lines.get())
         assert link
         origin = link[0].partition("/admin")[0]
-        async with httpx.AsyncClient(headers={"origin": origin}, follow_redirects=True, timeout=60) as http:
+        async with httpx.AsyncClient(
+            headers={"origin": origin}, follow_redirects=True, timeout=PATIENCE
+        ) as http:
             assert "Log in as the owner of this machine" in (await http.get(link[0])).text
             page = await http.post(link[0])
         assert (page.status_code, "has never run" in page.text) == (200, True)

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import random
 import time
 from collections import Counter
 from pathlib import Path
@@ -109,7 +108,7 @@ async def check_changes(page: AdminPageHarness, database_url: str, raw: list[Row
 
 
 async def test_every_figure_is_the_reports_and_that_of_the_raw_rows(database: Database, database_url: str):
-    seed = random.randrange(2**32)
+    seed = 1
     month = await fill_month(database, seed)
     readings, changes = await fill_record(database, seed, until=time.time())
     await UsageRows(database).add_call(None, purpose="warmup", cached_tokens=None, created_at=time.time())

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from bot.db.engine import Database
-from tests.support.admin_page import AdminPageHarness, open_admin_page
+from tests.support.admin_page import PATIENCE, AdminPageHarness, open_admin_page
 from tests.support.free_ports import find_free_port
 from tests.support.missing_programs import skip_for_missing
 
@@ -84,7 +84,7 @@ async def run_proxy(
         *command, env={"HOME": str(folder)}, stderr=asyncio.subprocess.DEVNULL
     )
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 with contextlib.suppress(OSError):
                     _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -94,7 +94,7 @@ async def run_proxy(
         scheme = "https" if tls else "http"
         headers = {"host": HOST, "origin": f"{scheme}://{HOST}"}
         async with httpx.AsyncClient(
-            base_url=f"{scheme}://127.0.0.1:{port}", headers=headers, verify=False, timeout=60
+            base_url=f"{scheme}://127.0.0.1:{port}", headers=headers, verify=False, timeout=PATIENCE
         ) as http:
             yield http
     finally:

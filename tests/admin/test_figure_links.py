@@ -2,7 +2,6 @@
 
 import random
 import re
-import time
 from html import unescape
 from urllib.parse import parse_qs, urlsplit
 
@@ -54,8 +53,8 @@ async def count_calls(page: AdminPageHarness, href: str) -> int:
 
 
 async def test_every_count_of_calls_leads_to_the_turns_that_made_them(database: Database, database_url: str):
-    seed = random.randrange(10**6)
-    month = await fill_month(database, seed, until=time.time() - 60)
+    seed = 1
+    month = await fill_month(database, seed)
     await add_turnless_calls(database, month)
     followed = 0
     async with open_admin_page(database, database_url) as page:

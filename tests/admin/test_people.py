@@ -52,7 +52,7 @@ async def list_changes(database: Database) -> list[AuditEntry]:
 
 
 async def test_figures_are_those_of_the_report_and_of_the_rows(database: Database, database_url: str):
-    seed = random.SystemRandom().randrange(10**6)
+    seed = 1
     print(f"seed {seed}")
     rng = random.Random(seed)
     rows = UsageRows(database)

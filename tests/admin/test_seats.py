@@ -30,7 +30,7 @@ def build_calls(rng: random.Random, count: int) -> list[TimedCall]:
 
 
 def test_calls_of_a_lane_never_overlap_and_who_waits_is_counted():
-    seed = random.randrange(10**6)
+    seed = 1
     print(f"seed {seed}")
     rng = random.Random(seed)
     calls = build_calls(rng, 300)
@@ -54,8 +54,8 @@ def test_calls_of_a_lane_never_overlap_and_who_waits_is_counted():
 
 
 async def test_the_seats_around_a_moment_are_shown(database: Database, database_url: str):
-    month = await fill_month(database, random.randrange(10**6))
-    call = random.choice(month.calls)
+    month = await fill_month(database, 1, until=1_790_000_000.0)
+    call = month.calls[len(month.calls) // 2]
     at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(call["seat_at"]))
     middle = int(call["seat_at"])
     rows = UsageRows(database)
@@ -68,7 +68,7 @@ async def test_the_seats_around_a_moment_are_shown(database: Database, database_
     turnless = await rows.add_call(None, **unwell)
     async with open_admin_page(database, database_url) as page:
         for length, seconds in LENGTHS.items():
-            since, until = middle - seconds / 2, min(middle + seconds / 2, time.time() + 60)
+            since, until = middle - seconds / 2, middle + seconds / 2
             inside = [
                 row
                 for row in month.calls

@@ -17,7 +17,7 @@ from bot.db.database_url import parse_database_path
 from bot.db.engine import Database, open_database
 from bot.db.people import page_sessions, people
 from bot.db.tools import audit
-from tests.support.admin_page import ANN, open_admin_page
+from tests.support.admin_page import ANN, PATIENCE, open_admin_page
 from tests.support.free_ports import find_free_port
 from tests.support.gateway import GatewayHarness, running_gateway
 
@@ -36,7 +36,7 @@ async def test_an_admin_logs_in_by_a_link_that_works_once(tmp_path: Path):
     origin = f"http://127.0.0.1:{port}"
     async with (
         running_gateway(tmp_path, http_port=port, admin_page="on") as gateway,
-        httpx.AsyncClient(base_url=origin, headers={"origin": origin}, timeout=60) as http,
+        httpx.AsyncClient(base_url=origin, headers={"origin": origin}, timeout=PATIENCE) as http,
     ):
         link = await ask_for_link(gateway)
         for _ in range(2):  # what a preview fetches uses nothing up
@@ -56,7 +56,7 @@ async def test_an_admin_logs_in_by_a_link_that_works_once(tmp_path: Path):
         assert "unsafe" not in policy
         assert not re.search(r"<style|<script(?! src=\"/admin/static/)|\sstyle=|\son\w+=", page.text)
 
-        async with httpx.AsyncClient(base_url=origin, headers={"origin": origin}, timeout=60) as other:
+        async with httpx.AsyncClient(base_url=origin, headers={"origin": origin}, timeout=PATIENCE) as other:
             for response in (await other.get(link), await other.post(link)):
                 assert response.status_code == 403
                 assert "used already" in response.text

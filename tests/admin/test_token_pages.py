@@ -22,7 +22,7 @@ def extract_shown(html: str) -> str:
 
 
 async def test_pages_count_tokens(database: Database, database_url: str):
-    month = await fill_month(database, 5, until=time.time() - 60)
+    month = await fill_month(database, 5)
     async with database.transaction() as tx:
         reading = CounterReading(
             "http://gpu:8000/v1", time.time(), None, {"http://gpu:8000/v1": COUNTERS}, 0, "first"

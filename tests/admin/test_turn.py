@@ -1,7 +1,6 @@
 """One turn equals `canvasgram turn` and its raw rows; charts are bounded; who reads texts is recorded."""
 
 import json
-import random
 import re
 import time
 from typing import Any
@@ -83,10 +82,9 @@ def check_heading(text: str, account: Row) -> None:
 
 
 async def test_turns_of_a_random_month_are_shown_as_they_were(database: Database, database_url: str):
-    seed = random.randrange(10**6)
-    month = await fill_month(database, seed)
+    month = await fill_month(database, 1, until=1_790_000_000.0)
     async with open_admin_page(database, database_url) as page:
-        for turn in random.Random(seed).sample(month.turns, 15):
+        for turn in month.turns[:8]:
             number = turn["id"]
             text = await page.get_text(f"/admin/turn/{number}")
             printed = json.loads(

@@ -19,7 +19,7 @@ from bot.monitoring.health import build_app
 from bot.monitoring.metrics import GatewayMetrics, GatewayState
 from bot.tool_registry.sign_in_flows import SignInRequest
 from tests.support.free_ports import find_free_port
-from tests.support.gateway import GatewayHarness, open_harness, running_gateway
+from tests.support.gateway import open_harness, running_gateway
 from tools.mcp.sign_in import SignInAnswer
 
 CALL = '@@tool:calculate {"expression": "6*7"}@@'
@@ -27,7 +27,7 @@ CALL = '@@tool:calculate {"expression": "6*7"}@@'
 
 async def read_metrics(port: int) -> dict[str, float]:
     """The page as values by series."""
-    async with httpx.AsyncClient(timeout=60) as http:
+    async with httpx.AsyncClient(timeout=None) as http:
         answer = await http.get(f"http://127.0.0.1:{port}/metrics")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain; version=")
@@ -43,7 +43,7 @@ def parse_series(page: str) -> Iterator[tuple[str, float]]:
 
 async def wait_until_ready(http: httpx.AsyncClient, port: int) -> httpx.Response:
     """The first answer of `/healthz` that says ready."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while True:
             answer = await http.get(f"http://127.0.0.1:{port}/healthz")
             if answer.json()["ready"]:
@@ -53,10 +53,7 @@ async def wait_until_ready(http: httpx.AsyncClient, port: int) -> httpx.Response
 
 async def test_a_running_gateway_says_that_it_is_live_and_ready_and_nothing_else(tmp_path: Path):
     port = find_free_port()
-    async with (
-        running_gateway(tmp_path, http_port=port) as gateway,
-        httpx.AsyncClient(timeout=60) as http,
-    ):
+    async with running_gateway(tmp_path, http_port=port) as gateway, httpx.AsyncClient(timeout=None) as http:
         await gateway.api.wait_until(lambda: gateway.api.calls_of("getUpdates"))
         answer = await wait_until_ready(http, port)
         health = answer.json()
@@ -70,6 +67,7 @@ async def test_a_turn_is_in_the_figures_once_and_no_person_is(tmp_path: Path):
     async with running_gateway(tmp_path, http_port=port) as gateway:
         gateway.ann.send(f"{CALL}@@say:It is 42.@@")
         assert await gateway.wait_for_texts() == ["It is 42."]
+        await gateway.api.wait_until(gateway.is_finished)
         first = await read_metrics(port)
         page = await read_metrics(port)
         assert first['canvasgram_turns_total{ending="answered"}'] == 1
@@ -100,16 +98,13 @@ async def test_seats_and_queues_are_reported_as_they_are_now(tmp_path: Path):
         gateway.api.person(8, "Bob").send("two")
         await gateway.api.wait_until(lambda: any("next" in call.text for call in gateway.api.calls))
         gateway.ann.send("three")
-        await gateway.api.wait_until(lambda: has_reaction(gateway))
         page = await read_metrics(port)
+        while page["canvasgram_inbox_waiting"] == 0:
+            page = await read_metrics(port)
         gateway.endpoint.release()
         assert page['canvasgram_seats_in_use{endpoint="main"}'] == 1
         assert page['canvasgram_seats_waiting{endpoint="main"}'] == 1
         assert page["canvasgram_inbox_waiting"] == 1
-
-
-def has_reaction(gateway: GatewayHarness) -> bool:
-    return any(call.text == "" for call in gateway.api.calls_of("setMessageReaction"))
 
 
 async def test_a_tool_that_the_model_made_up_is_no_label(tmp_path: Path):
@@ -128,6 +123,7 @@ async def test_what_ended_before_this_process_is_not_counted_and_what_it_left_is
         async with gateway.run():
             gateway.ann.send("@@say:One.@@")
             await gateway.wait_for_texts()
+            await gateway.api.wait_until(gateway.is_finished)
         polls = len(gateway.api.calls_of("getUpdates"))
         async with gateway.run():
             await gateway.api.wait_until(lambda: len(gateway.api.calls_of("getUpdates")) > polls)
@@ -157,7 +153,7 @@ async def test_a_database_that_cannot_be_read_is_said(database: Database):
     metrics = GatewayMetrics(Away(database), {}, bool, "0", GatewayState(bool))
     async with (
         serve(build_app(lambda: False, metrics, NoSignIns())) as url,
-        httpx.AsyncClient(timeout=60) as http,
+        httpx.AsyncClient(timeout=None) as http,
     ):
         answer = await http.get(f"{url}/metrics")
         assert (answer.status_code, answer.text) == (503, "the disk is full")
@@ -175,7 +171,7 @@ async def test_a_start_without_telegram_is_live_and_not_ready(
         admin_page="on",
         telegram_api_url=f"http://127.0.0.1:{find_free_port()}",
     )
-    async with opened as gateway, gateway.run(), httpx.AsyncClient(timeout=60) as http:
+    async with opened as gateway, gateway.run(), httpx.AsyncClient(timeout=None) as http:
         answer = await read_first_answer(http, f"http://127.0.0.1:{port}/healthz")
         assert (answer.status_code, answer.json()) == (200, {"live": True, "ready": False})
         assert (await http.get(f"http://127.0.0.1:{port}/metrics")).status_code == 503
@@ -183,7 +179,7 @@ async def test_a_start_without_telegram_is_live_and_not_ready(
 
 
 async def read_first_answer(http: httpx.AsyncClient, url: str) -> httpx.Response:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while True:
             try:
                 return await http.get(url)

@@ -32,6 +32,7 @@ from tests.support.update_harness import UpdateHarness
 from tools.base import Tool
 
 ANN = 7
+PATIENCE = 300.0  # seconds until an answer is given up; the machine may be busy
 AXE_SCRIPT = Path(__file__).parent.parent / "fixtures/axe/axe.min.js"
 WIDTHS = (360, 1280)
 
@@ -116,7 +117,7 @@ async def open_admin_page(
     async with (
         open_bounded_reader(database_url) as reader,
         serve(build_admin_app(build_dependencies(reader), screens)) as url,
-        httpx.AsyncClient(base_url=url, headers={"origin": url}, timeout=50) as http,
+        httpx.AsyncClient(base_url=url, headers={"origin": url}, timeout=PATIENCE) as http,
     ):
         harness = AdminPageHarness(url, database, http, "", gateway)
         assert (await http.post(await harness.create_link())).status_code == 303

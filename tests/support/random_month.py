@@ -53,9 +53,12 @@ class RandomMonth:
 
 
 async def fill_month(database: Database, seed: int, *, until: float | None = None) -> RandomMonth:
-    """Turns of three people, with calls, tools, accounts and verdicts; some of each unknown or not over."""
+    """Turns of three people, with calls, tools, accounts and verdicts; some of each unknown or not over.
+
+    The last begin before `until`; None: an hour ago, so that none goes on in the future.
+    """
     print(f"random month of seed {seed}")
-    generator = _Generator(random.Random(seed), until or time.time())
+    generator = _Generator(random.Random(seed), until or time.time() - 3600)
     for number in range(1, TURNS + 1):
         generator.add_turn(number)
     rows = generator.rows
