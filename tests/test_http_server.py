@@ -97,6 +97,6 @@ def can_listen_on_ipv6() -> bool:
 @pytest.mark.skipif(not can_listen_on_ipv6(), reason="this machine has no ::1")
 async def test_it_listens_on_an_address_of_ipv6():
     app = Starlette(routes=[Route("/", lambda _: PlainTextResponse("answered"))])
-    async with serve(app, host="::1") as url, httpx.AsyncClient(timeout=60) as http:
+    async with serve(app, host="::1") as url, httpx.AsyncClient(timeout=None) as http:
         assert url.startswith("http://[::1]:")
         assert (await http.get(url)).text == "answered"

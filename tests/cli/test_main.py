@@ -445,7 +445,7 @@ def start_process(*args: str) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_the_work_end_by_itself(number: int) -> None:
-    with start_process("9") as process:
+    with start_process("500") as process:
         process.send_signal(number)
         assert process.wait() == 7
 

@@ -1,5 +1,6 @@
 """A copy of the project without an environment, as a newcomer has it, and a shell that has none either."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -23,9 +24,9 @@ def open_clone() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir=SAME_DISK_AS_CACHE, prefix="canvasgram-") as folder:
         Path(folder).chmod(0o755)  # PostgreSQL runs as somebody else where the tests run as root
         for name in filter(None, names.split("\0")):
-            if (ROOT / name).exists():
-                target = Path(folder, name)
-                target.parent.mkdir(parents=True, exist_ok=True)
+            target = Path(folder, name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileNotFoundError):  # what another test wrote may be gone again
                 shutil.copy2(ROOT / name, target)  # bytecode knows its source by its time
         for compiled in {(ROOT / name).parent / "__pycache__" for name in names.split("\0")}:
             if compiled.is_dir():
