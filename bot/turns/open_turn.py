@@ -22,7 +22,7 @@ from bot.turns.endpoint_router import EndpointRouter, EndpointRoutes
 from bot.turns.handle import TurnHandle
 from bot.turns.preflight import Preflight
 from bot.turns.prepared_turn import PreparedTurn, prepare_turn
-from bot.turns.recorder import OpenCall, RecorderDependencies, TurnRecorder
+from bot.turns.recorder import LedgerCall, RecorderDependencies, TurnRecorder
 from bot.turns.tool_executor import ToolExecutor, load_results
 from bot.turns.tool_policy import PolicyDecisions, ResultsByCall, ToolPolicy, ToolPolicyDependencies
 from bot.turns.turn_loop import TurnLoop
@@ -62,7 +62,7 @@ class NextModelCall:
     """The model is to be called; `call` is what the ledger says of that."""
 
     event: CallModel
-    call: OpenCall
+    call: LedgerCall
 
 
 @dataclass(frozen=True, slots=True)

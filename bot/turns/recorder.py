@@ -62,7 +62,7 @@ class TurnAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenCall:
+class LedgerCall:
     """A model call about to be made: its row in the ledger, and what stands there."""
 
     row: int
@@ -128,7 +128,7 @@ class TurnRecorder:
 
     async def open_call(
         self, tx: Transaction, event: CallModel, *, repeat_reason: RepeatReason | None = None, now: float
-    ) -> OpenCall:
+    ) -> LedgerCall:
         """Store that the model is about to be called."""
         await self._router.recheck_consent(tx, self._turn.id)
         return await self._open_call(tx, event, repeat_reason or event.retry_reason, now=now)
@@ -174,10 +174,10 @@ class TurnRecorder:
 
     async def store_failover(
         self, target_role: EndpointRole, failed_closing: CallCompletion, event: CallModel
-    ) -> OpenCall:
+    ) -> LedgerCall:
         """Close the failed call, and open the same one at the other endpoint."""
 
-        async def switch(tx: Transaction, now: float) -> OpenCall:
+        async def switch(tx: Transaction, now: float) -> LedgerCall:
             await self._router.switch_to(tx, self._turn.id, target_role)
             return await self._open_call(tx, event, self._router.role, now=now)
 
@@ -253,7 +253,7 @@ class TurnRecorder:
 
     async def _open_call(
         self, tx: Transaction, event: CallModel, retry_reason: str | None, *, now: float
-    ) -> OpenCall:
+    ) -> LedgerCall:
         endpoint = self._router.route.endpoint
         system, *conversation = self._router.prepare_messages(event.messages)
         notes_chars = 0
@@ -274,7 +274,7 @@ class TurnRecorder:
             chars_history=max(0, sum(len(message.text) for message in conversation) - notes_chars),
             images=sum(len(message.images) for message in conversation),
         )
-        return OpenCall(await calls.open_call(tx, new_call, now=now), new_call)
+        return LedgerCall(await calls.open_call(tx, new_call, now=now), new_call)
 
     async def render_answer(self, event: TurnResult, links: AnswerLinks, tool_file_count: int) -> TurnAnswer:
         """The answer with which the turn ends.

@@ -33,6 +33,8 @@ ALLOWED = {
     # The command line prints it.
     *("restore.py:format_summary", "user_jobs.py:_format_state"),
     "secret_suggestions.py:format_for_command_line",
+    # It is stored as the reason of a turn; where a chat shows it, `stored_reasons` translates it.
+    "thought_costs.py:explain_cost",
     # It is stored as the trouble of a source, beside the words of its server or file.
     *("previews.py:_explain_empty_listing", "file_trials.py:_describe", "assembly.py:_describe_trouble"),
     *("sources.py:format_first_sign_in", "sources.py:format_lost_sign_in"),
