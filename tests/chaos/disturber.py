@@ -59,7 +59,6 @@ class Disturber:
     run: ChaosRun
     rng: random.Random
     store: ChaosStore
-    _outages: int = 0
     _silences: int = 0
     _harvested_at: float = 0.0
 
@@ -99,9 +98,9 @@ class Disturber:
 
     async def _disturb_once(self) -> None:
         written = len(self.run.requests)
-        if written >= MESSAGES_PER_OUTAGE * self._outages + 20:
-            self._outages += 1
+        if written >= MESSAGES_PER_OUTAGE * self.run.outages + 20:
             await self.store.disturb(self.run, self.rng)
+            self.run.outages += 1
         elif self.run.options.is_long and written >= MESSAGES_PER_SILENCE * (self._silences + 1):
             self._silences += 1
             self.run.environment.endpoint.inject_fault("silent", after_canvases=1)

@@ -157,6 +157,14 @@ class JournalIndex:
             if _distance(disturbance, moment) <= NEAR_SECONDS
         )
 
+    def has_between(self, since: float, until: float, word: str) -> bool:
+        """Whether something with this word in its name was done for all chats between two moments."""
+        return any(
+            word in disturbance.name and disturbance.chat == 0
+            for disturbance in self.journal.disturbances
+            if disturbance.started_at <= until and disturbance.ended_at >= since
+        )
+
 
 def _distance(disturbance: Disturbance, moment: float) -> float:
     """Seconds between a moment and what was done."""

@@ -61,10 +61,9 @@ def _is_file_missing(index: JournalIndex, request: WrittenRequest, item: InboxRo
     parts = [part for part in index.list_parts(item) if VOICE_MISSING in (part.text or "")]
     is_said = any(index.is_shown(part) or index.is_said(part) for part in parts)
     is_heard = index.places.get((request.chat, request.words[0]))
-    turn = index.find_turn(item)
-    moments = [request.written_at, *(part.made_at for part in parts), *([turn.began_at] if turn else ())]
+    last_moment = max([request.written_at, *(part.made_at for part in parts)])
     has_cause = any(
-        index.has_near(0, moment, fault) for moment in moments for fault in ("getFile", "Telegram away")
+        index.has_between(request.written_at, last_moment, fault) for fault in ("getFile", "Telegram away")
     )
     return is_said and has_cause and not is_heard
 

@@ -179,7 +179,8 @@ class Killer:
                 self._kill("after SIGTERM")
         self.run.terminated = None
         self.run.terminations += 1
-        await self._record_exit({0, -signal.SIGKILL})
+        # It may just have been spawned, if late calls of the last process were counted.
+        await self._record_exit({0, -signal.SIGTERM, -signal.SIGKILL})
 
     async def _record_exit(self, expected_codes: set[int]) -> None:
         """Count a kill; remember a process that ended otherwise."""

@@ -40,6 +40,7 @@ class ChaosRun:
     """What is known of a run while it lasts; `stops` are chats and moments of a /stop or a tap on Stop.
 
     `gateways`: all replicas. `terminated`: one that ends in order now. `ending`: held while one is ended.
+    `outages`: how often the database was made to fail.
     `poller`: the number of the replica that asked Telegram for updates last.
     """
 
@@ -50,6 +51,7 @@ class ChaosRun:
     ending: asyncio.Lock = field(default_factory=asyncio.Lock)
     poller: int = 0
     is_over: bool = False
+    outages: int = 0
     kills: int = 0
     leader_kills: int = 0
     terminations: int = 0
@@ -74,9 +76,9 @@ class ChaosRun:
 
     def has_written_enough(self) -> bool:
         """Whether nothing more is to be written."""
-        is_complete = self.progress >= 1 and self.kills >= self.options.kills
+        is_complete = self.progress >= 1 and self.kills >= self.options.kills and self.outages
         is_hopeless = len(self.exit_codes) >= MAX_EXITS
-        return is_complete or is_hopeless or self.seconds > 60 * self.options.minutes
+        return bool(is_complete) or is_hopeless or self.seconds > 60 * self.options.minutes
 
     def seeded(self, name: str) -> random.Random:
         """A source of chance for one purpose."""

@@ -12,8 +12,8 @@ from tests.chaos.state import ChaosOptions
 from tests.kill.gateway import ForkServer
 from tests.support.postgresql import PostgresServer
 
-SHORT = ChaosOptions(seed=1, messages=70, chats=8, kills=8)
-SHORT_WITH_REPLICAS = ChaosOptions(seed=2, messages=60, chats=8, kills=6, replicas=3)
+SHORT = ChaosOptions(seed=1, messages=40, chats=8, kills=6)
+SHORT_WITH_REPLICAS = ChaosOptions(seed=2, messages=36, chats=8, kills=4, replicas=2)
 
 
 def test_a_short_run_breaks_no_promise(tmp_path: Path, fork_server: ForkServer) -> None:
