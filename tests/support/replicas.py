@@ -86,6 +86,12 @@ class Replicas:
     def load_rows(self, query: str) -> list[tuple[Any, ...]]:
         return self.server.execute(query, self.database)
 
+    async def wait_for_row(self, query: str) -> None:
+        """Wait until the database has a row that answers this query."""
+        async with asyncio.timeout(PATIENCE):
+            while not self.load_rows(query):  # noqa: ASYNC110  # another process writes it
+                await asyncio.sleep(0.02)
+
     async def wait_for_shares(self, number: int, count: int) -> None:
         """Wait until this replica holds so many shares; those of one that stands still it gets after 12 s."""
         process = self.processes[number]
