@@ -3,7 +3,7 @@
 import secrets
 import socket
 
-# Below 32,768, from where on the system gives ports to whoever asks for any.
+# Below 32,768, from where on the system gives a port to those that ask for any.
 _FIRST = 10_000
 _LAST = 32_000
 
