@@ -248,13 +248,19 @@ def place_databases_of_gateways(
 
 
 @pytest.fixture
-def quick_demos(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Demos of this process have a migrated database, which each would make in a process of its own."""
-    from bot.demo import environment
+def quick_demos(monkeypatch: pytest.MonkeyPatch, fork_server: "ForkServer") -> None:
+    """Demos of this process have a migrated database and a forked gateway.
 
+    Each would else migrate and import for seconds, in processes of its own.
+    """
+    from bot.demo import environment, gateway_process
+    from tests.support.forked_demo import fork_demo_gateway
+
+    fork_server.wait_until_warm()  # before the demo counts the seconds of its start
     monkeypatch.setattr(
         environment, "_place_database", lambda folder: place_empty_database(folder / "demo.db")
     )
+    monkeypatch.setattr(gateway_process, "_start_process", lambda: fork_demo_gateway(fork_server))
 
 
 @pytest.fixture

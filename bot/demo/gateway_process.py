@@ -88,13 +88,7 @@ class GatewayProcess:
 
     async def _run_process(self) -> int:
         """Run a process until it ends; returns its exit code. Kills it if cancelled."""
-        self._process = process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-c", _PROGRAM.format(path=sys.path)),
-            stdin=PIPE,
-            stdout=PIPE,
-            limit=MAX_LINE_BYTES,
-            start_new_session=True,  # Ctrl-C is for the demo, which ends it
-        )
+        self._process = process = await _start_process()
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -124,6 +118,16 @@ class GatewayProcess:
         past = [span for span in previous["spans"] if span[1] < killed_at]
         report["spans"] = [*past, *(span for span in report["spans"] if span[1] >= killed_at)]
         report["block_times"] = sorted({*previous["block_times"], *report["block_times"]})
+
+
+async def _start_process() -> Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-c", _PROGRAM.format(path=sys.path)),
+        stdin=PIPE,
+        stdout=PIPE,
+        limit=MAX_LINE_BYTES,
+        start_new_session=True,  # Ctrl-C is for the demo, which ends it
+    )
 
 
 @contextlib.asynccontextmanager

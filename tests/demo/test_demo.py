@@ -259,12 +259,11 @@ async def test_a_gateway_that_somebody_kills_comes_back_and_answers_once():
         os.kill(pid, signal.SIGKILL)
         update = running.person.send("What is the answer?")
         assert await running.wait_until_settled(update.update_id, asyncio.Event())
-        (turn,) = await running.wait_for_breakdowns()
+        await running.wait_for_breakdowns()
         (outage,) = running.gateway.outages
         assert running.gateway.pid not in {None, pid}
         assert [message.text for message in running.person.chat.bot_messages] == ["Forty-two."]
         assert outage.seconds is not None
-        assert turn.account["down"] > 0
 
 
 async def test_a_gateway_is_not_killed_twice_at_once():

@@ -62,9 +62,14 @@ class ForkServer:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._numbers: dict[str, Future[int]] = {}  # by the folder or the process they are about
+        # By the folder or the process they are about.
+        self._numbers: dict[str, Future[int]] = {"warm": Future()}
         self._reader = threading.Thread(target=self._read_numbers, daemon=True)
         self._reader.start()
+
+    def wait_until_warm(self) -> None:
+        """Wait until it has imported everything."""
+        self._numbers["warm"].result()
 
     def close(self) -> None:
         """End the process once all gateways have ended; no more can be forked."""
@@ -76,9 +81,17 @@ class ForkServer:
         self._process.wait()
 
     async def fork(
-        self, folder: Path, command: Sequence[str], environment: Mapping[str, str], log: str
+        self,
+        folder: Path,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: str,
+        source: str | None = None,
     ) -> "ForkedProcess":
-        """Fork a process that runs a module with arguments in this folder, and writes its output to a log."""
+        """Fork a process that runs a module with arguments in this folder, and writes its output to a log.
+
+        With a `source`, both are pipes: it reads that, and its stdout is the log.
+        """
         assert self._process.stdin is not None
         module, *arguments = command
         request = {
@@ -87,6 +100,7 @@ class ForkServer:
             "arguments": arguments,
             "environment": dict(environment),
             "log": log,
+            "input": source,
         }
         pid = self._numbers[str(folder)] = Future()
         self._process.stdin.write(json.dumps(request) + "\n")

@@ -30,13 +30,17 @@ from tests.support.gateway import running_gateway
 
 
 class ForkRequest(TypedDict):
-    """A module that runs as a program in `folder`: its arguments, its whole environment, its log there."""
+    """A module that runs as a program in `folder`: its arguments, its whole environment, its log there.
+
+    With an `input`, both are pipes: it reads that, and the log is its stdout. None: it reads nothing.
+    """
 
     folder: str
     module: str
     arguments: list[str]
     environment: dict[str, str]
     log: str
+    input: str | None
 
 
 async def warm_up() -> None:
@@ -54,6 +58,7 @@ def serve_forks() -> None:
     """Start a process for each request on stdin, and tell how it ends."""
     asyncio.run(warm_up())
     command_line.cli = typer.main.get_command(command_line.cli)  # type: ignore[assignment]  # once for all
+    _print_number("warm", 0)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
     stdin = sys.stdin.fileno()
     ended, wake = os.pipe()
@@ -89,11 +94,19 @@ def _start_program(request: ForkRequest) -> None:
     importlib.import_module(request["module"])  # once for all
     gc.freeze()
     assert threading.active_count() == 1
+    pipes = []
+    if request["input"] is not None:
+        try:
+            pipes = [os.open(request["input"], os.O_RDONLY), os.open(request["log"], os.O_WRONLY)]
+        except OSError:
+            return  # the test that asked is over
     child = os.fork()
     if child == 0:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        _run_program(request)
+        _run_program(request, pipes)
+    for pipe in pipes:
+        os.close(pipe)  # so that the program alone has its end
     _print_number(request["folder"], child)
 
 
@@ -101,14 +114,19 @@ def _print_number(key: str, number: int) -> None:
     os.write(sys.stdout.fileno(), f"{key}\t{number}\n".encode())
 
 
-def _run_program(request: ForkRequest) -> NoReturn:
+def _run_program(request: ForkRequest, pipes: list[int]) -> NoReturn:
     os.chdir(request["folder"])
     os.environ.clear()  # noqa: TID251  # a program has only what it is given
     os.environ.update(request["environment"])  # noqa: TID251
-    devnull = os.open(os.devnull, os.O_RDONLY)
-    log = os.open(request["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    for descriptor, standard_descriptor in ((devnull, 0), (log, 1), (log, 2)):
+    if pipes:
+        streams = pipes
+    else:
+        log = os.open(request["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        streams = [os.open(os.devnull, os.O_RDONLY), log, log]
+    for standard_descriptor, descriptor in enumerate(streams):
         os.dup2(descriptor, standard_descriptor)
+    for pipe in pipes:
+        os.close(pipe)
     sys.argv = ["canvasgram", *request["arguments"]]
     warnings.filterwarnings("ignore", module="runpy")  # that the module was imported before is meant
     code = 1
