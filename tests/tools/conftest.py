@@ -47,7 +47,7 @@ class InMemoryPast:
 
 @pytest.fixture
 def extracted_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Extract in this process, which imports only once what each in the sandbox imports anew."""
+    """Extract in this process, which imports only once what each in the sandbox imports again."""
 
     async def run_here(function: Callable[..., Any], body: bytes, _: SandboxLimits, **options: Any) -> Any:
         return function(body, **options)
