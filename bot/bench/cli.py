@@ -33,11 +33,13 @@ QuickOption = Annotated[bool, typer.Option("--quick", help="Use fewer prompts, s
 ResultFolderOption = Annotated[
     Path | None, typer.Option("--out", help="Also write JSON, Markdown and a chart to this folder.")
 ]
-CaseFoldersOption = Annotated[
-    list[Path], typer.Option(help="A folder with *.jsonl cases and tools.json; repeatable.")
+
+
+ReadEndpointOption = Annotated[
+    str | None, typer.Option("--endpoint", help="Instead, what typed reads gain at this endpoint.")
 ]
 GainFolderOption = Annotated[
-    Path | None, typer.Option("--out", help="Also store the gain; `bench` beside the database switches on.")
+    Path | None, typer.Option("--out", help="Also store that gain; `bench` beside the database switches on.")
 ]
 
 
@@ -87,48 +89,112 @@ def gateway(
     return _build_work(measure, out, json)
 
 
-@bench.command(epilog="Example: canvasgram bench thinking --data cases --endpoint http://gpu:8000/v1")
+@bench.command(epilog="Examples: canvasgram bench thinking --data cases · --data a --data b --json")
 def thinking(
-    data: CaseFoldersOption,
-    endpoint: EndpointOption = "http://localhost:8000/v1",
+    data: Annotated[list[Path], typer.Option(help="A folder with *.jsonl cases and tools.json; repeatable.")],
+    json: JsonOption = False,
+    endpoint: ReadEndpointOption = None,
     key: KeyOption = None,
     out: GainFolderOption = None,
 ) -> None:
-    """Measure what typed reads gain where words leave open whether to think."""
-    from bot.bench.policies.thinking import list_read_cases
+    """Measure the choice to think: in which turns it is made, and how fast."""
+    from bot.bench.policies.output import format_json, format_lines
+    from bot.bench.policies.thinking import list_read_cases, run_thinking
 
-    _measure_reads("thinking", list_read_cases(data), endpoint, key, out)
+    if endpoint is not None:
+        _measure_reads("thinking", list_read_cases(data), endpoint, key, out)
+        return
+    report = run_thinking(data, functools.partial(typer.echo, err=True))
+    write_output(format_json(report) if json else format_lines(report))
 
 
-@bench.command(epilog="Example: canvasgram bench tools --data cases --registered 1000")
-def tools(
-    data: CaseFoldersOption,
+@bench.command(epilog="Examples: canvasgram bench prefill · canvasgram bench prefill --turns 200 --check")
+def prefill(
+    turns: Annotated[int, typer.Option(min=20, max=1000, help="Turns of each conversation.")] = 60,
+    budget: Annotated[
+        int | None, typer.Option(min=2000, help="Largest prompt in tokens; the default of PROMPT_BUDGET.")
+    ] = None,
+    json: JsonOption = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 if too much is computed.")] = False,
+) -> None:
+    """Measure how much of the prompts an endpoint computes. Compares with the least for the same prompts."""
+    from bot.bench.policies.prefill import PrefillOptions, format_json, format_lines, run_prefill
+
+    options = PrefillOptions(turns) if budget is None else PrefillOptions(turns, budget)
+    report = run_prefill(options, functools.partial(typer.echo, err=True))
+    write_output(format_json(report) if json else format_lines(report))
+    if check and not report.has_passed:
+        raise typer.Exit(1)
+
+
+@bench.command(
+    "tools", epilog="Examples: canvasgram bench tools --data cases --registered 1000 · --documents openapi"
+)
+def many_tools(  # noqa: PLR0913  # an option is an argument here
+    data: Annotated[
+        list[Path] | None, typer.Option(help="A folder with *.jsonl cases and tools.json; repeatable.")
+    ] = None,
+    documents: Annotated[
+        Path | None, typer.Option(help="Instead, a folder of OpenAPI documents: what is told, what arrives.")
+    ] = None,
     registered: Annotated[int, typer.Option(min=10, help="Tools registered for each case.")] = 200,
-    endpoint: EndpointOption = "http://localhost:8000/v1",
+    json: JsonOption = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit with 1 if too few tools are reached, or calls arrive.")
+    ] = False,
+    endpoint: ReadEndpointOption = None,
     key: KeyOption = None,
     out: GainFolderOption = None,
 ) -> None:
-    """Measure what typed reads gain where words do not tell many tools apart."""
-    from bot.bench.policies.tool_search import ToolSearchOptions, list_read_cases
+    """Measure how the model reaches one of many tools, or what it is told of real documents."""
+    from bot.bench.policies import documents as document_bench
+    from bot.bench.policies import tool_search as search_bench
+    from bot.bench.policies.output import format_json
 
-    cases = list_read_cases(ToolSearchOptions(tuple(data), registered))
-    _measure_reads("tools", cases, endpoint, key, out)
+    if (documents is None) == (not data):
+        raise typer.BadParameter("Give --data or --documents, one of them.")
+    print_line = functools.partial(typer.echo, err=True)
+    search_options = search_bench.ToolSearchOptions(tuple(data or ()), registered)
+    if endpoint is not None and documents is None:
+        _measure_reads("tools", search_bench.list_read_cases(search_options), endpoint, key, out)
+        return
+    if documents is not None:
+        document_report = document_bench.run_documents(document_bench.DocumentOptions(documents), print_line)
+        has_passed = document_report.has_passed
+        lines = document_bench.format_lines(document_report)
+        text = format_json(document_report)
+    else:
+        report = search_bench.run_tool_search(search_options, print_line)
+        has_passed = report.has_passed
+        lines = search_bench.format_lines(report)
+        text = format_json(report)
+    write_output(text if json else lines)
+    if check and not has_passed:
+        raise typer.Exit(1)
 
 
-@bench.command(epilog="Example: canvasgram bench recall --data recall --endpoint http://gpu:8000/v1")
+@bench.command(
+    epilog="Examples: canvasgram bench recall --data recall · canvasgram bench recall --data recall --json"
+)
 def recall(
     data: Annotated[
         Path,
         typer.Option(help="A folder with conversations*.json.gz and paragraphs.*.json.gz, with questions."),
     ],
-    endpoint: EndpointOption = "http://localhost:8000/v1",
+    json: JsonOption = False,
+    endpoint: ReadEndpointOption = None,
     key: KeyOption = None,
     out: GainFolderOption = None,
 ) -> None:
-    """Measure what typed reads gain in a search of a chat."""
-    from bot.bench.policies.recall import list_read_cases
+    """Measure what a search of a chat finds. Shows BM25 beside it."""
+    from bot.bench.policies.output import format_json
+    from bot.bench.policies.recall import format_lines, list_read_cases, run_recall
 
-    _measure_reads("recall", list_read_cases(data), endpoint, key, out)
+    if endpoint is not None:
+        _measure_reads("recall", list_read_cases(data), endpoint, key, out)
+        return
+    report = run_recall(data, functools.partial(typer.echo, err=True))
+    write_output(format_json(report) if json else format_lines(report))
 
 
 @bench.command(epilog="Example: canvasgram bench questions --endpoint http://gpu:8000/v1")

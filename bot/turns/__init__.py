@@ -9,11 +9,16 @@ for tools: history_search, tool_questions.
 from bot.turns.address_judge import AddressJudge
 from bot.turns.approval_questions import find_choice
 from bot.turns.approvals import Approvals
+from bot.turns.cache_warmup import WARMUP_PROMPTS
 from bot.turns.context_window import (
     PERSONA_LABEL,
     TOOL_LABEL,
+    ContextWindow,
     PromptBreakdown,
     PromptBreakdowns,
+    compute_token_ratio,
+    estimate_fixed_tokens,
+    render_window,
 )
 from bot.turns.endpoints import (
     CONTENT_NAMES,
@@ -27,14 +32,19 @@ from bot.turns.handle import RunningTurns, TurnHandle
 from bot.turns.history_search import find_texts, load_exchange, restore_written
 from bot.turns.runner import RequestCompleter, TurnRunner
 from bot.turns.tool_questions import ToolQuestions
+from bot.turns.turn_plan import LEAST_RESERVE_TOKENS, TOOL_RESERVE_TOKENS
 from bot.turns.turn_request import TurnRequest, build_user_messages, strip_stamp
 
 __all__ = [
     "CONTENT_NAMES",
+    "LEAST_RESERVE_TOKENS",
     "PERSONA_LABEL",
     "TOOL_LABEL",
+    "TOOL_RESERVE_TOKENS",
+    "WARMUP_PROMPTS",
     "AddressJudge",
     "Approvals",
+    "ContextWindow",
     "ModelEndpoint",
     "PromptBreakdown",
     "PromptBreakdowns",
@@ -47,11 +57,14 @@ __all__ = [
     "build_consent_question",
     "build_user_messages",
     "can_send_to",
+    "compute_token_ratio",
+    "estimate_fixed_tokens",
     "find_choice",
     "find_texts",
     "format_consent_data",
     "hash_host",
     "load_exchange",
+    "render_window",
     "restore_written",
     "strip_stamp",
 ]

@@ -30,8 +30,7 @@ from bot.agent.tool_matching.index import ToolIndex, build_index
 from bot.agent.tool_matching.stems import split_words
 from bot.bench.harness.sample_tools import discover_with_samples
 from bot.bench.policies.cases import list_case_files, read_cases
-from bot.bench.policies.thinking import decide_case
-from tests.bench.policies.thinking_scores import JudgedCase, score_group
+from bot.bench.policies.thinking import JudgedCase, decide_case, score_group
 from tests.support.thinking_cases import simulate_reads
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

@@ -12,9 +12,8 @@ from typing import Annotated
 
 import typer
 
-from bot.bench.cli import CaseFoldersOption, EndpointOption, JsonOption, KeyOption
+from bot.bench.cli import EndpointOption, KeyOption
 from bot.bench.endpoint.run import EndpointAddress
-from bot.bench.policies.tool_search import ToolSearchOptions
 from bot.cli.main import run_work
 from bot.errors import CanvasgramError
 from bot.terminal import Work, write_output
@@ -24,16 +23,7 @@ from tests.bench.load.router import RoutingOptions, run_routing
 from tests.bench.load.run import LoadOptions, run_load
 from tests.bench.load.soak import run_soak
 from tests.bench.output import format_json, format_lines
-from tests.bench.policies import (
-    address_reads,
-    documents,
-    prefill,
-    recall_scores,
-    thinking_costs,
-    thinking_scores,
-    tool_search_scores,
-)
-from tests.bench.policies.output import format_json as format_policy_json
+from tests.bench.policies import address_reads, thinking_costs
 
 bench = typer.Typer(
     help="Measure the gateway on this machine, beside two baseline bots.",
@@ -67,7 +57,7 @@ def load(
         typer.Option("--quick", help="One run instead of five, without the ledger of a million calls."),
     ] = False,
     folder: DatabaseFolderOption = None,
-    json: JsonOption = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
     check: LimitCheckOption = False,
 ) -> Work:
     """Load-test the gateway on loopback against two baseline bots. Ctrl-C prints partial results."""
@@ -81,7 +71,7 @@ def load(
 def soak(
     minutes: Annotated[float, typer.Option(min=0.1, help="How long the load lasts.")] = 30,
     folder: DatabaseFolderOption = None,
-    json: JsonOption = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
     check: LimitCheckOption = False,
 ) -> Work:
     """Load the gateway steadily. Counts lost messages, and shows whether memory and descriptors grow."""
@@ -92,7 +82,7 @@ def soak(
 @bench.command(epilog="Example: uv run --with vllm-router python -m tests.bench routing --check")
 def routing(
     folder: DatabaseFolderOption = None,
-    json: JsonOption = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
     check: LimitCheckOption = False,
 ) -> Work:
     """Measure two simulated servers behind a real vllm-router, one of which dies. Needs that program."""
@@ -111,7 +101,7 @@ def postgresql(
         str | None, typer.Option(help="An empty database to measure on; without it a server is started.")
     ] = None,
     folder: DatabaseFolderOption = None,
-    json: JsonOption = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
     check: LimitCheckOption = False,
 ) -> Work:
     """Measure replies on PostgreSQL beside replies on SQLite, and several replicas beside one."""
@@ -126,7 +116,7 @@ def addressing(
     data: Annotated[Path, typer.Option(help="A folder with cases.jsonl: labelled messages of groups.")],
     endpoint: EndpointOption = "http://localhost:8000/v1",
     key: KeyOption = None,
-    json: JsonOption = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
     """Measure how well an endpoint tells which messages of a group are meant for the assistant."""
     typer.echo("measuring: one read of each message", err=True)
@@ -139,72 +129,6 @@ def addressing(
 def thinking() -> None:
     """Price policies of thinking in a scripted day, on the simulated endpoint."""
     write_output(thinking_costs.format_lines(asyncio.run(thinking_costs.measure())))
-
-
-@bench.command(epilog="Examples: python -m tests.bench heavy --data cases · --data a --data b --json")
-def heavy(data: CaseFoldersOption, json: JsonOption = False) -> None:
-    """Measure the choice to think by words alone: in which turns it is made, and how fast."""
-    report = thinking_scores.run_thinking(data, functools.partial(typer.echo, err=True))
-    write_output(format_policy_json(report) if json else thinking_scores.format_lines(report))
-
-
-@bench.command(epilog="Example: python -m tests.bench tools --data cases --registered 1000 --check")
-def tools(
-    data: CaseFoldersOption,
-    registered: Annotated[int, typer.Option(min=10, help="Tools registered for each case.")] = 200,
-    json: JsonOption = False,
-    check: Annotated[bool, typer.Option("--check", help="Exit with 1 if too few tools are reached.")] = False,
-) -> None:
-    """Measure how the model reaches one of many tools, by words alone."""
-    options = ToolSearchOptions(tuple(data), registered)
-    report = tool_search_scores.run_tool_search(options, functools.partial(typer.echo, err=True))
-    write_output(format_policy_json(report) if json else tool_search_scores.format_lines(report))
-    if check and not report.has_passed:
-        raise typer.Exit(1)
-
-
-@bench.command(epilog="Example: python -m tests.bench recall --data recall --json")
-def recall(
-    data: Annotated[
-        Path,
-        typer.Option(help="A folder with conversations*.json.gz and paragraphs.*.json.gz, with questions."),
-    ],
-    json: JsonOption = False,
-) -> None:
-    """Measure what a search of a chat finds by words alone. Shows BM25 beside it."""
-    report = recall_scores.run_recall(data, functools.partial(typer.echo, err=True))
-    write_output(format_policy_json(report) if json else recall_scores.format_lines(report))
-
-
-@bench.command("prefill", epilog="Example: python -m tests.bench prefill --turns 200 --check")
-def measure_prefill(
-    turns: Annotated[int, typer.Option(min=20, max=1000, help="Turns of each conversation.")] = 60,
-    budget: Annotated[
-        int | None, typer.Option(min=2000, help="Largest prompt in tokens; the default of PROMPT_BUDGET.")
-    ] = None,
-    json: JsonOption = False,
-    check: Annotated[bool, typer.Option("--check", help="Exit with 1 if too much is computed.")] = False,
-) -> None:
-    """Measure how much of the prompts an endpoint computes. Compares with the least for the same prompts."""
-    options = prefill.PrefillOptions(turns) if budget is None else prefill.PrefillOptions(turns, budget)
-    report = prefill.run_prefill(options, functools.partial(typer.echo, err=True))
-    write_output(prefill.format_json(report) if json else prefill.format_lines(report))
-    if check and not report.has_passed:
-        raise typer.Exit(1)
-
-
-@bench.command("documents", epilog="Example: python -m tests.bench documents --folder openapi --check")
-def measure_documents(
-    folder: Annotated[Path, typer.Option(help="A folder of OpenAPI documents, as JSON or YAML.")],
-    json: JsonOption = False,
-    check: Annotated[bool, typer.Option("--check", help="Exit with 1 if too few calls arrive.")] = False,
-) -> None:
-    """Measure what the model is told of real documents, and whether valid calls arrive as they were meant."""
-    options = documents.DocumentOptions(folder)
-    report = documents.run_documents(options, functools.partial(typer.echo, err=True))
-    write_output(format_policy_json(report) if json else documents.format_lines(report))
-    if check and not report.has_passed:
-        raise typer.Exit(1)
 
 
 def _build_load_work(

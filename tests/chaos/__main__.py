@@ -11,9 +11,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from bot.bench.harness import machine
 from bot.terminal import write_output
 from tests.bench.harness import disk
-from tests.bench.harness.machine import describe_machine
 from tests.chaos.judge import judge
 from tests.chaos.output import format_run
 from tests.chaos.run import run_chaos
@@ -67,7 +67,7 @@ def _describe_conditions(run: ChaosRun, folder: Path) -> Iterator[tuple[str, str
     yield "seed", f"{run.options.seed} (what is written and done; when it happens differs from run to run)"
     yield "duration", f"{run.seconds / 60:.1f} min"
     yield "commit", _read_commit()
-    yield from describe_machine()
+    yield from machine.describe_machine()
     if run.options.replicas:
         yield "database", "PostgreSQL, which syncs nothing"
     else:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bot.agent.notices import LAST_CALL
+from bot.sim.vllm.model_faults import MODEL_FAULTS
 from bot.sim.vllm.script import message_text
 from bot.sim.vllm.server import (
     AudioUpload,
@@ -15,7 +16,6 @@ from bot.sim.vllm.server import (
     format_tool_call,
 )
 from tests.chaos.marks import answer_words, due_word
-from tests.support.model_faults import MODEL_FAULTS
 
 TOOL_KINDS = frozenset({"ring", "look", "toll", "remember", "task"})
 SLOW_CANVAS_SECONDS = 0.05

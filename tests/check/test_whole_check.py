@@ -22,6 +22,7 @@ from bot.sim.vllm.server import (
     Timing,
     format_tool_call,
     scripted_brain,
+    with_model_faults,
 )
 from tests.support.endpoint_check import (
     LOAD_LIMITS,
@@ -33,7 +34,6 @@ from tests.support.endpoint_check import (
     ignore_progress,
     problem_statuses,
 )
-from tests.support.model_faults import with_model_faults
 
 
 def endpoint_with_flags(**flags: Any) -> SimulatedEndpoint:

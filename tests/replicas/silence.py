@@ -23,7 +23,6 @@ from bot.bench.harness import machine
 from bot.domain import SHARE_COUNT
 from bot.tables import Line, TextTable
 from bot.terminal import write_output
-from tests.bench.harness.machine import describe_machine
 from tests.kill.gateway import PATIENCE
 from tests.support.network_links import NetworkLink, enter_namespace, explain_missing, open_links
 from tests.support.postgresql import run_server
@@ -135,7 +134,7 @@ def main() -> None:
         conditions = [
             ("replicas", "2 on one PostgreSQL server, which syncs nothing"),
             ("load", machine.describe_load()),
-            *describe_machine(),
+            *machine.describe_machine(),
         ]
     write_output(_format_takeovers(takeovers))
     write_output([TextTable("", (), conditions, text_columns=2)])

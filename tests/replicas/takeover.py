@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bot.bench.harness import machine
+from bot.bench.harness.statistics import percentile
 from bot.domain import SHARE_COUNT
 from bot.tables import Line, TextTable
 from bot.terminal import write_output
-from tests.bench.harness.machine import describe_machine
-from tests.bench.harness.statistics import percentile
 from tests.kill.gateway import PATIENCE, ForkServer
 from tests.support.postgresql import run_server
 from tests.support.replicas import CHATS, Replicas, run_replicas
@@ -57,7 +56,7 @@ def main() -> None:
         conditions = [
             ("replicas", f"{REPLICA_COUNT} on one PostgreSQL server, which syncs nothing"),
             ("load", machine.describe_load()),
-            *describe_machine(),
+            *machine.describe_machine(),
         ]
     write_output(_format_takeovers(takeovers))
     write_output([TextTable("", (), conditions, text_columns=2)])

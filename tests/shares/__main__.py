@@ -19,7 +19,6 @@ from pathlib import Path
 from bot.bench.harness import machine
 from bot.sim.telegram.server import MAX_WAIT_SECONDS, SimulatedPerson
 from bot.sim.vllm.server import SimulatedEndpoint
-from tests.bench.harness.machine import describe_machine
 from tests.kill.environment import ANN, KillEnvironment, open_environment
 from tests.support.attachment_files import make_slow_pdf
 from tests.support.office_files import make_docx, make_paragraph
@@ -139,7 +138,7 @@ async def compare_all() -> list[Comparison]:
 
 
 def main() -> int:
-    print("; ".join(f"{name}: {value}" for name, value in describe_machine()))
+    print("; ".join(f"{name}: {value}" for name, value in machine.describe_machine()))
     print(f"load before: {machine.describe_load()}; {QUESTIONS} questions each, medians")
     rows = asyncio.run(compare_all())
     print(*rows, sep="\n")

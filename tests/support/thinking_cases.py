@@ -8,8 +8,7 @@ from pathlib import Path
 
 from bot.agent.heavy_turns.model import load_model
 from bot.agent.thinking_policy import settle_doubt
-from bot.bench.policies.thinking import CaseClass, find_class
-from tests.bench.policies.thinking_scores import JudgedCase
+from bot.bench.policies.thinking import CaseClass, JudgedCase, find_class
 
 SUBJECTS = ("lamp", "door", "kettle", "radio", "blind", "heater", "camera", "oven", "fan", "bell")
 

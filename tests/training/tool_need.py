@@ -15,9 +15,9 @@ from pathlib import Path
 from bot.agent.tool_matching.classifier import LogisticModel, Weights, format_weights
 from bot.agent.tool_matching.features import extract_features
 from bot.agent.tool_matching.scores import build_features, match_tools
+from bot.bench.harness.statistics import percentile
 from bot.bench.policies.cases import PolicyCase, read_cases
-from tests.bench.harness.statistics import percentile
-from tests.bench.policies.thinking_scores import compute_auc
+from bot.bench.policies.thinking import compute_auc
 
 TRAINING_FILES = ("cases.jsonl", "english.jsonl")
 IRRELEVANCE_SOURCE = "irrelevance"  # the source of cases that an offered tool is near to and does not fit

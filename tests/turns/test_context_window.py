@@ -10,8 +10,8 @@ from bot.agent.prompt import build_cut_notice
 from bot.db.engine import open_database
 from bot.db.tables import lanes, turns
 from bot.sim.vllm.server import RequestRecord
+from bot.turns import LEAST_RESERVE_TOKENS
 from bot.turns.recorder import CUT_NOTICE
-from bot.turns.turn_plan import LEAST_RESERVE_TOKENS
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 
 TURNS = 10  # few, since a chat is sent a message a second

@@ -1,1 +1,1 @@
-"""What all benches share: a gateway as a process, prose, sample tools, and the load of the machine."""
+"""What all benches share: a gateway as a process, prose, sample tools, percentiles and machine facts."""

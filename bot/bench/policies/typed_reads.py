@@ -6,11 +6,11 @@ Prints nothing. What is measured can be stored where the gateway looks for it; o
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from time import monotonic
 from typing import NamedTuple
 
 from bot.bench.endpoint.run import EndpointAddress, open_target
+from bot.bench.harness.statistics import median
 from bot.errors import QuestionRefused
 from bot.llm.client import ModelClient
 from bot.llm.read_gains import CLEAR, GAINS_FILE, READ_SECONDS, ReadGain, ReadUse, store_gain
@@ -97,7 +97,7 @@ def _format_lines(gain: ReadGain, reads: Sequence[_JudgedRead]) -> Iterator[Line
     yield f"the gain: {gain.clearness:+.1f} standard deviations of chance; it counts from {CLEAR:g}"
     late = sum(read.seconds > READ_SECONDS for read in reads)
     unread = sum(read.outcome is None for read in reads)
-    seconds = median(read.seconds for read in reads)
+    seconds = median(read.seconds for read in reads) or 0.0
     yield f"a read: {seconds:.2f} s in the middle; {late} over {READ_SECONDS:g} s, {unread} without an answer"
     yield f"model: {gain.model}"
 

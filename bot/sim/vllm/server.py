@@ -18,6 +18,7 @@ from bot.sim.vllm.chat_route import ChatRouteDependencies, EndpointApp
 from bot.sim.vllm.engine import Engine
 from bot.sim.vllm.errors import ServerInfo
 from bot.sim.vllm.faults import EndpointFault, EndpointFaultKind, EndpointFaultQueue
+from bot.sim.vllm.model_faults import with_model_faults
 from bot.sim.vllm.other_routes import OtherRouteDependencies
 from bot.sim.vllm.profile import Profile, Timing
 from bot.sim.vllm.request import RequestRecord
@@ -52,6 +53,7 @@ __all__ = [
     "format_tool_call",
     "reply_with",
     "scripted_brain",
+    "with_model_faults",
 ]
 
 Entry = TypeVar("Entry")

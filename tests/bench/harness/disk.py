@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.bench.harness.statistics import median
+from bot.bench.harness.statistics import median
 
 _FSYNC_WRITES = 20
 _PAGE = bytes(4096)

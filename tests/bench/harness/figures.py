@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tests.bench.harness.statistics import median
+from bot.bench.harness.statistics import median
 
 BotName = Literal["ours", "memory", "bare"]
 FigureValue = float | bool | None

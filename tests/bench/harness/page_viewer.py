@@ -13,10 +13,10 @@ import httpx
 
 from bot.admin.page_request import Screen
 from bot.bench.harness.gateway_process import BenchFailed
+from bot.bench.harness.statistics import median
 from bot.db.engine import open_database
 from bot.db.people import page_sessions
 from bot.db.people.page_sessions import ADMIN_PATH
-from tests.bench.harness.statistics import median
 
 VIEW_SECONDS = 2.0  # from one screen to the next, and from one refresh of Now to the next
 FIRST_TURN = "1"  # there is one in each ledger

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.bench.harness.statistics import median, percentile
 from tests.bench.harness.figures import (
     Figure,
     FigureLimit,
@@ -18,7 +19,6 @@ from tests.bench.harness.figures import (
     require_answer,
     require_at_least,
 )
-from tests.bench.harness.statistics import median, percentile
 
 SECONDS = st.floats(0, 1e6)
 

@@ -16,11 +16,11 @@ from typing import Literal, get_args
 
 from bot.admin.screens import load_screens
 from bot.bench.harness.gateway_process import ADMIN_ID, SOURCE_FOLDER, BenchFailed
+from bot.bench.harness.statistics import percentile
 from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, Timing, format_tool_call
 from tests.bench.harness.figures import FigureRow, limit_to
 from tests.bench.harness.page_viewer import build_page_settings, list_paths, open_page
 from tests.bench.harness.stage import AnswerTimes, Stage, open_stage
-from tests.bench.harness.statistics import percentile
 from tests.bench.harness.workload import ProseBrain, question_number
 from tests.bench.load.large_ledger import provide_full_ledger
 

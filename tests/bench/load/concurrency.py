@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from bot.bench.harness.statistics import median
 from bot.sim.vllm.server import Brain, ChatRequest, SimulatedEndpoint, Timing
 from tests.bench.harness.figures import BotName, FigureRow, FigureValue, count_overlap, limit_to, order_rounds
 from tests.bench.harness.stage import AnswerTimes, Stage, open_stages
-from tests.bench.harness.statistics import median
 from tests.bench.harness.workload import ProseBrain, question_number
 
 CHATS = 12

@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from bot.bench.harness.gateway_process import ADMIN_ID, SOURCE_FOLDER
+from bot.bench.harness.statistics import median, percentile
 from bot.db.engine import open_database
 from bot.db.queues import hooks
 from bot.db.queues.hooks import Hook
@@ -21,7 +22,6 @@ from bot.domain import Lane
 from bot.sim.vllm.server import SimulatedEndpoint
 from tests.bench.harness.figures import BotName, FigureRow, limit_to
 from tests.bench.harness.stage import open_stage
-from tests.bench.harness.statistics import median, percentile
 from tests.bench.harness.workload import ProseBrain
 from tests.bench.load.latency import SLICE_MESSAGES, ask_in_a_row
 from tests.support.free_ports import find_free_port

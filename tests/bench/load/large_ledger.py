@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
+from bot.bench.harness.statistics import percentile
 from bot.db.migrate import migrate
 from bot.sim.vllm.server import SimulatedEndpoint
 from bot.usage import report_command
 from bot.usage.histogram import bucket_number
 from tests.bench.harness.figures import FigureRow, limit_to
 from tests.bench.harness.stage import FIRST_CHAT_ID, AnswerTimes, open_stage
-from tests.bench.harness.statistics import percentile
 from tests.bench.harness.workload import ProseBrain
 from tests.bench.load.latency import CHATS, SLICE_MESSAGES, ask_in_a_row
 from tools.threads import run_in_thread

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from bot.bench.harness.statistics import median, percentile
 from bot.sim.vllm.server import SimulatedEndpoint
 from tests.bench.harness.figures import BotName, FigureRow, limit_to_memory_loop, order_rounds
 from tests.bench.harness.stage import AnswerTimes, Stage, open_stages
-from tests.bench.harness.statistics import median, percentile
 from tests.bench.harness.workload import ProseBrain
 
 CHATS = 20

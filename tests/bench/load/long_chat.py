@@ -19,6 +19,7 @@ from sqlalchemy import insert
 
 import bot.translations
 from bot.bench.harness.gateway_process import ADMIN_ID
+from bot.bench.harness.statistics import median
 from bot.db.engine import Database, open_database
 from bot.db.sqlite.migrate import migrate_file
 from bot.db.tables import kept_files, messages, turns
@@ -29,7 +30,6 @@ from bot.turns import find_texts
 from bot.turns.history_search import HistorySearch
 from tests.bench.harness.figures import BotName, FigureRow, limit_to
 from tests.bench.harness.stage import Stage, open_stage
-from tests.bench.harness.statistics import median
 from tests.bench.harness.workload import ProseBrain
 from tests.bench.load.latency import SLICE_MESSAGES, ask_in_a_row
 

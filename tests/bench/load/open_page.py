@@ -8,12 +8,12 @@ from pathlib import Path
 
 from bot.admin.filters import PERIODS
 from bot.admin.screens import load_screens
+from bot.bench.harness.statistics import median, percentile
 from bot.db.people.page_sessions import ADMIN_PATH
 from bot.sim.vllm.server import SimulatedEndpoint
 from tests.bench.harness.figures import FigureRow, limit_to
 from tests.bench.harness.page_viewer import PageViewer, build_page_settings, list_paths, open_page
 from tests.bench.harness.stage import AnswerTimes, Stage, open_stage
-from tests.bench.harness.statistics import median, percentile
 from tests.bench.harness.workload import ProseBrain
 from tests.bench.load.large_ledger import provide_full_ledger
 from tests.bench.load.latency import CHATS, ask_in_a_row

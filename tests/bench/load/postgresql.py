@@ -12,16 +12,15 @@ from pathlib import Path
 
 from bot.bench.endpoint.direct import run_until_stopped
 from bot.bench.harness import machine
+from bot.bench.harness.statistics import percentile
 from bot.db.engine import open_database
 from bot.db.migrate import migrate
 from bot.errors import QuestionRefused
 from bot.sim.vllm.server import SimulatedEndpoint
 from tests.bench.harness import disk
 from tests.bench.harness.figures import FigureRow, LoadReport, limit_to, merge_runs
-from tests.bench.harness.machine import describe_machine
 from tests.bench.harness.postgresql_process import PostgresProcess
 from tests.bench.harness.stage import AnswerTimes, Stage, open_stage
-from tests.bench.harness.statistics import percentile
 from tests.bench.harness.workload import ProseBrain
 from tests.bench.load import replicas
 from tests.bench.load.latency import CHATS, ask_in_a_row
@@ -110,7 +109,7 @@ async def run_postgresql(options: PostgresOptions, print_line: PrintLine, stop: 
         folder = Path(temporary_folder)
         async with provide_server(options) as server:
             conditions = [
-                *describe_machine(),
+                *machine.describe_machine(),
                 *disk.describe_database(folder),
                 ("server", await _describe_server(server.url)),
                 ("load before", machine.describe_load()),

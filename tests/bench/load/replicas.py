@@ -6,12 +6,12 @@ import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from bot.bench.harness.statistics import percentile
 from bot.db.shares import LiveReplica
 from bot.domain import SHARE_COUNT, Lane
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
 from tests.bench.harness.figures import FigureRow, limit_to, require_at_least
 from tests.bench.harness.stage import FIRST_CHAT_ID, AnswerTimes, Stage, open_stage
-from tests.bench.harness.statistics import percentile
 from tests.bench.harness.workload import ProseBrain
 from tests.bench.load import throughput
 from tests.bench.load.latency import CHATS, PAUSE_SECONDS, SLICE_MESSAGES

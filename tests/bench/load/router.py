@@ -17,14 +17,13 @@ from pathlib import Path
 from bot.bench.endpoint.direct import run_until_stopped
 from bot.bench.harness import machine
 from bot.bench.harness.gateway_process import BenchFailed
+from bot.bench.harness.statistics import median
 from bot.http_server import serve
 from bot.llm import server_api
 from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, Timing
 from tests.bench.harness import disk, workload
 from tests.bench.harness.figures import FigureRow, LoadReport, limit_to, merge_runs, require_answer
-from tests.bench.harness.machine import describe_machine
 from tests.bench.harness.stage import FIRST_CHAT_ID, Stage, open_stage
-from tests.bench.harness.statistics import median
 from tests.bench.harness.workload import ProseBrain
 
 PrintLine = Callable[[str], None]
@@ -88,7 +87,7 @@ async def run_routing(options: RoutingOptions, print_line: PrintLine, stop: asyn
     rows: list[FigureRow] = []
     with tempfile.TemporaryDirectory(prefix="canvasgram-routing-", dir=options.folder) as temporary_folder:
         folder = Path(temporary_folder)
-        conditions = [*describe_machine(), *disk.describe_database(folder)]
+        conditions = [*machine.describe_machine(), *disk.describe_database(folder)]
         conditions.append(("load before", machine.describe_load()))
         is_complete = await run_until_stopped(stop, _measure_policies(options, folder, print_line, rows))
     conditions += [("load after", machine.describe_load()), *CONDITIONS]

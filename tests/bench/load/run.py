@@ -18,7 +18,6 @@ from bot.errors import QuestionRefused
 from bot.sim.vllm.server import COUNTING_RULE
 from tests.bench.harness import disk
 from tests.bench.harness.figures import BOT_ORDER, FigureRow, LoadReport, merge_runs
-from tests.bench.harness.machine import describe_machine
 from tests.bench.harness.page_viewer import VIEW_SECONDS
 from tests.bench.load import (
     busy_minute,
@@ -200,7 +199,7 @@ async def run_load(options: LoadOptions, print_line: PrintLine, stop: asyncio.Ev
         ignore_cleanup_errors=True,  # a ledger that is being filled when the run stops is still written to
     ) as temporary_folder:
         folder = Path(temporary_folder)
-        conditions = [*describe_machine(), *disk.describe_database(folder)]
+        conditions = [*machine.describe_machine(), *disk.describe_database(folder)]
         conditions.append(("load before", machine.describe_load()))
         is_complete = await run_until_stopped(
             stop, _measure_sections(options, folder, print_line, rows, failures)

@@ -16,13 +16,12 @@ from time import monotonic
 
 from bot.bench.endpoint.direct import run_until_stopped
 from bot.bench.harness import machine
+from bot.bench.harness.statistics import percentile
 from bot.sim.vllm.server import SimulatedEndpoint, Timing
 from tests.bench.harness import disk
 from tests.bench.harness.figures import FigureRow, LoadReport, limit_to, merge_runs
-from tests.bench.harness.machine import describe_machine
 from tests.bench.harness.page_viewer import build_page_settings
 from tests.bench.harness.stage import FIRST_CHAT_ID, Stage, open_stage
-from tests.bench.harness.statistics import percentile
 from tests.bench.harness.workload import ProseBrain, find_answer_number
 from tests.bench.load.first_uses import use_all_parts
 
@@ -77,7 +76,7 @@ async def run_soak(minutes: float, stop: asyncio.Event, *, folder: Path | None =
     run = SoakRun()
     with tempfile.TemporaryDirectory(prefix="canvasgram-soak-", dir=folder) as temporary_folder:
         database_folder = Path(temporary_folder)
-        conditions = [*describe_machine(), *disk.describe_database(database_folder)]
+        conditions = [*machine.describe_machine(), *disk.describe_database(database_folder)]
         conditions.append(("load before", machine.describe_load()))
         is_complete = await run_until_stopped(stop, _load_gateway(run, database_folder, 60 * minutes))
     conditions += [

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bot.bench.harness.statistics import median
 from bot.sim.vllm.server import SimulatedEndpoint
 from tests.bench.harness.figures import (
     BotName,
@@ -15,7 +16,6 @@ from tests.bench.harness.figures import (
     order_rounds,
 )
 from tests.bench.harness.stage import Stage, open_stage, open_stages
-from tests.bench.harness.statistics import median
 from tests.bench.harness.workload import ProseBrain
 
 MAX_START_FACTOR = 1.0

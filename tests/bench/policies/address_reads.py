@@ -14,6 +14,7 @@ from bot.bench.endpoint.client import BenchTarget
 from bot.bench.endpoint.run import EndpointAddress, open_target
 from bot.bench.harness import machine
 from bot.bench.harness.gateway_process import BenchFailed
+from bot.bench.harness.statistics import median
 from bot.errors import QuestionRefused
 from bot.llm.address_question import ADDRESS, MIN_CHANCE, GroupMessage, describe_message
 from bot.llm.client import ModelClient
@@ -21,7 +22,6 @@ from bot.llm.seats import SeatLimiter
 from bot.llm.typed_reads import TypedReader
 from bot.sim.vllm.server import SimulatedEndpoint
 from bot.tables import Line, TextTable
-from tests.bench.harness.statistics import median
 
 CASES_FILE = "cases.jsonl"
 NAMES = ("Canvas", "@canvas_bot")

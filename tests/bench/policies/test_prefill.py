@@ -5,10 +5,10 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from tests.bench.__main__ import bench
-from tests.bench.policies.cache_meter import CacheMeter
-from tests.bench.policies.chat_styles import STYLES, write_conversation
-from tests.bench.policies.prefill import PrefillOptions, format_json, format_lines, run_prefill
+from bot.bench.policies.cache_meter import CacheMeter
+from bot.bench.policies.chat_styles import STYLES, write_conversation
+from bot.bench.policies.prefill import PrefillOptions, format_json, format_lines, run_prefill
+from bot.cli.main import cli
 from tests.support.terminal_text import lay_out
 
 BLOCK = "word " * 16  # of 32 tokens: a word and the blank behind it, as the simulator's rule counts them
@@ -66,5 +66,5 @@ def test_the_shipped_history_keeps_its_bounds():
 
 
 def test_the_command_refuses_conversations_without_a_tenth_turn():
-    result = CliRunner().invoke(bench, ["prefill", "--turns", "3"])
+    result = CliRunner().invoke(cli, ["bench", "prefill", "--turns", "3"])
     assert result.exit_code == 2

@@ -1,4 +1,4 @@
-"""`bench heavy` and `bench thinking`: its arithmetic, its reading of cases, and one small run."""
+"""`bench thinking`: its arithmetic, its reading of cases, and one small run."""
 
 import json
 from dataclasses import replace
@@ -11,12 +11,9 @@ from typer.testing import CliRunner
 
 from bot.agent.thinking_policy import ThinkingDecision
 from bot.agent.tool_matching.index import build_index
+from bot.bench.policies import output, thinking
 from bot.bench.policies.cases import PolicyCase
-from bot.errors import QuestionRefused
-from tests.bench.__main__ import bench
-from tests.bench.policies import output, thinking_costs, thinking_scores
-from tests.bench.policies.thinking_costs import PolicyCost, ScriptedTurn
-from tests.bench.policies.thinking_scores import (
+from bot.bench.policies.thinking import (
     DecisionTimes,
     JudgedCase,
     ThinkingReport,
@@ -24,6 +21,10 @@ from tests.bench.policies.thinking_scores import (
     ThinkingShare,
     compute_auc,
 )
+from bot.cli.main import cli
+from bot.errors import QuestionRefused
+from tests.bench.policies import thinking_costs
+from tests.bench.policies.thinking_costs import PolicyCost, ScriptedTurn
 from tests.support.terminal_text import lay_out
 from tests.support.thinking_cases import simulate_reads, write_cases
 
@@ -53,12 +54,12 @@ def test_auc_of_nothing_is_unknown() -> None:
 
 def test_a_folder_without_cases_is_named(tmp_path: Path) -> None:
     with pytest.raises(QuestionRefused, match="No file of cases"):
-        thinking_scores.run_thinking([tmp_path])
+        thinking.run_thinking([tmp_path])
 
 
 def test_a_run_scores_and_measures(folder: Path) -> None:
     progress: list[str] = []
-    report = thinking_scores.run_thinking([folder, FIXTURES], progress.append)
+    report = thinking.run_thinking([folder, FIXTURES], progress.append)
     groups = {score.group: score for score in report.scores}
     assert {"simple", "irrelevance", "chatable", "de", "language tr", "together"} <= set(groups)
     assert groups["chatable"].chat.cases == 10
@@ -123,7 +124,7 @@ REPORT = ThinkingReport(
 
 
 def test_the_tables_show_the_figures() -> None:
-    text = lay_out(thinking_scores.format_lines(REPORT))
+    text = lay_out(output.format_lines(REPORT))
     rows = [" ".join(line.split()) for line in text.splitlines()]
     assert "written 85.0 % 40 - 0 5.0 % 60 0.970 25.0 %" in rows
     assert "language de - 0 10.0 % 30 - 0 - 0.0 %" in rows
@@ -142,11 +143,11 @@ def test_json_has_the_same_figures() -> None:
 
 
 def test_the_command_prints_json_and_names_what_is_missing(folder: Path, tmp_path: Path) -> None:
-    done = CliRunner().invoke(bench, ["heavy", "--data", str(folder), "--json"])
+    done = CliRunner().invoke(cli, ["bench", "thinking", "--data", str(folder), "--json"])
     assert done.exit_code == 0
     scores = {score["group"]: score for score in json.loads(done.stdout)["scores"]}
     assert set(scores) == {"simple", "irrelevance", "chatable", "without doubt", "together"}
     assert scores["together"]["chat"]["cases"] == 20
     assert scores["together"]["heavy"] == {"cases": 0, "thinks": None}
-    gone = CliRunner().invoke(bench, ["heavy", "--data", str(tmp_path / "gone")])
+    gone = CliRunner().invoke(cli, ["bench", "thinking", "--data", str(tmp_path / "gone")])
     assert isinstance(gone.exception, QuestionRefused)

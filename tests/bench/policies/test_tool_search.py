@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bot.bench.policies.tool_search import ToolSearchOptions
-from bot.errors import QuestionRefused
-from tests.bench.__main__ import bench
-from tests.bench.policies.tool_search_scores import (
+from bot.bench.policies.tool_search import (
     ALL_SOURCES,
     SearchTimes,
+    ToolSearchOptions,
     ToolSearchReport,
     ToolSearchScore,
     format_lines,
     run_tool_search,
 )
+from bot.cli.main import cli
+from bot.errors import QuestionRefused
 from tests.support.many_tools import make_many_tools
 from tests.support.terminal_text import lay_out
 
@@ -93,8 +93,10 @@ def test_the_table_shows_the_figures() -> None:
 
 
 def test_the_command_prints_json_and_fails_where_too_few_are_reached(folder: Path) -> None:
-    done = CliRunner().invoke(bench, ["tools", "--data", str(folder), "--registered", "20", "--json"])
+    done = CliRunner().invoke(cli, ["bench", "tools", "--data", str(folder), "--registered", "20", "--json"])
     assert done.exit_code == 0
     assert json.loads(done.stdout)["told"][0]["cases"] == 4
-    failed = CliRunner().invoke(bench, ["tools", "--data", str(folder), "--registered", "20", "--check"])
+    failed = CliRunner().invoke(
+        cli, ["bench", "tools", "--data", str(folder), "--registered", "20", "--check"]
+    )
     assert failed.exit_code == 1

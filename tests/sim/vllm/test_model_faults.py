@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from bot.sim.vllm.server import ScriptedReply, SimulatedEndpoint, reply_with
+from bot.sim.vllm.model_faults import MODEL_FAULTS
+from bot.sim.vllm.server import ScriptedReply, SimulatedEndpoint, reply_with, with_model_faults
 from tests.support.endpoint_client import StreamedReply, open_client
-from tests.support.model_faults import MODEL_FAULTS, with_model_faults
 
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}}
 TOOL = {"type": "function", "function": {"name": "f", "description": "F", "parameters": PARAMETERS}}

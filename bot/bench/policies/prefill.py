@@ -13,6 +13,14 @@ from bot.agent.history import HistoryCut
 from bot.agent.token_budget import TokenBudget
 from bot.bench.harness.prose import write_prose
 from bot.bench.harness.sample_tools import discover_with_samples
+from bot.bench.policies.cache_meter import CacheMeter
+from bot.bench.policies.chat_styles import (
+    STYLES,
+    TOOL_STYLES,
+    ChatStyle,
+    ScriptedChatTurn,
+    write_conversation,
+)
 from bot.db.conversations.conversations import Conversation
 from bot.db.conversations.turns import PastTurn
 from bot.domain import Message, ToolCall
@@ -22,21 +30,14 @@ from bot.sim.gemma.template import TemplateInput, render_prompt
 from bot.sim.gemma.tokens import CACHE_BLOCK_TOKENS, count_tokens
 from bot.tables import Line, TextTable
 from bot.tool_registry.toolbox import Toolbox
-from bot.turns.cache_warmup import WARMUP_PROMPTS
-from bot.turns.context_window import (
+from bot.turns import (
+    LEAST_RESERVE_TOKENS,
+    TOOL_RESERVE_TOKENS,
+    WARMUP_PROMPTS,
     ContextWindow,
     compute_token_ratio,
     estimate_fixed_tokens,
     render_window,
-)
-from bot.turns.turn_plan import LEAST_RESERVE_TOKENS, TOOL_RESERVE_TOKENS
-from tests.bench.policies.cache_meter import CacheMeter
-from tests.bench.policies.chat_styles import (
-    STYLES,
-    TOOL_STYLES,
-    ChatStyle,
-    ScriptedChatTurn,
-    write_conversation,
 )
 
 SEEDS = (1, 2, 3)

@@ -18,7 +18,7 @@ def with_model_faults(
 ) -> Brain:
     """`brain`, with a share `rate` of its replies broken in one of the named ways (default: all)."""
     faults = [MODEL_FAULTS[name] for name in fault_names or MODEL_FAULTS]
-    chance = random.Random(seed)
+    chance = random.Random(seed)  # noqa: S311 — repeatable tests, no secret
 
     def broken(request: ChatRequest) -> str | ScriptedReply:
         reply = brain(request)
