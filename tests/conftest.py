@@ -110,8 +110,12 @@ LONGEST = tuple(
 )
 """Modules whose tests take longest, mostly waiting; at the end they would run on alone."""
 
-# A busy machine is no finding.
-PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A busy machine is no finding. CI draws the same examples each time: what fails is due to a change.
+PATIENT = settings(
+    deadline=None,
+    derandomize="CI" in os.environ,  # noqa: TID251  # as Hypothesis does by itself
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.register_profile("all", PATIENT)
 settings.register_profile("fast", PATIENT, max_examples=10)
 
