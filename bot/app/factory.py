@@ -69,9 +69,9 @@ from bot.telegram.reactions import SeenReactions
 from bot.tool_registry.program_homes import find_homes_folder
 from bot.turns.call_ledger import CallLedger
 from bot.turns.endpoints import ModelEndpoint
+from bot.turns.execution import TurnRunner
 from bot.turns.handle import RunningTurns
 from bot.turns.recorded_reads import RecordedReads
-from bot.turns.runner import TurnRunner
 from bot.turns.tool_questions import ToolQuestions
 from bot.usage.recorder import UsageRecorder
 from bot.usage.timers import TurnTimers

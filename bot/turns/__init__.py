@@ -28,9 +28,9 @@ from bot.turns.endpoints import (
     format_consent_data,
     hash_host,
 )
+from bot.turns.execution import RequestCompleter, TurnRunner
 from bot.turns.handle import RunningTurns, TurnHandle
 from bot.turns.history_search import find_texts, load_exchange, restore_written
-from bot.turns.runner import RequestCompleter, TurnRunner
 from bot.turns.tool_questions import ToolQuestions
 from bot.turns.turn_plan import LEAST_RESERVE_TOKENS, TOOL_RESERVE_TOKENS
 from bot.turns.turn_request import TurnRequest, build_user_messages, strip_stamp

@@ -123,7 +123,7 @@ async def test_the_first_poll_goes_out_before_large_libraries_are_imported(tmp_p
         urls = (telegram, "http://127.0.0.1:9/v1")
         gateway = await GatewayProcess.start(RUN_UNTIL_FIRST_POLL, tmp_path, api, urls)
         modules = await gateway.read_modules()
-    assert "bot.turns.runner" in modules  # the gateway is complete
+    assert "bot.turns.execution" in modules  # the gateway is complete
     assert LATE_LIBRARIES & modules == frozenset()
 
 

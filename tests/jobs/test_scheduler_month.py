@@ -37,7 +37,7 @@ from bot.jobs.times.next_run import LATE_SECONDS
 from bot.jobs.times.rrules import RecurrenceRule
 from bot.jobs.user_jobs import JobLimits, UserJobs
 from bot.translations.translator import ENGLISH
-from bot.turns.runner import RequestCompleter
+from bot.turns.execution import RequestCompleter
 from bot.turns.turn_request import TurnRequest
 from tests.support.groups import build_directory
 

@@ -42,12 +42,12 @@ from bot.turns.approvals import ApprovalDependencies, Approvals
 from bot.turns.call_ledger import CallLedger
 from bot.turns.endpoint_router import EndpointRoute, EndpointRoutes
 from bot.turns.endpoints import ModelEndpoint
+from bot.turns.execution import TurnRunner
 from bot.turns.handle import RunningTurns
 from bot.turns.history_search import HistorySearch
 from bot.turns.model_caller import ModelCaller
 from bot.turns.open_turn import TurnDependencies
 from bot.turns.preflight import Preflight
-from bot.turns.runner import TurnRunner
 from bot.turns.tool_policy import ToolPolicyDependencies
 from bot.turns.turn_request import PreflightRequest, PreflightResult, TurnConfig, TurnRequest
 from tests.support.commits import CommitRecord

@@ -50,8 +50,8 @@ from bot.turns.address_judge import AddressJudge
 from bot.turns.approvals import ApprovalDependencies, Approvals
 from bot.turns.context_window import PromptBreakdown, PromptBreakdowns
 from bot.turns.endpoints import ModelEndpoint
+from bot.turns.execution import RequestCompleter
 from bot.turns.handle import TurnHandle
-from bot.turns.runner import RequestCompleter
 from bot.turns.tool_questions import ToolQuestions
 from bot.turns.turn_request import TurnRequest
 from tests.support.commits import CommitRecord

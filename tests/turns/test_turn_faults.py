@@ -16,7 +16,7 @@ from bot.db.tables import inbox, messages, model_calls, outbox, tool_calls, turn
 from bot.domain import Reply
 from bot.errors import EndpointAway, PromptTooLong, StoreUnavailable
 from bot.turns import model_caller
-from bot.turns.runner import TurnRunner
+from bot.turns.execution import TurnRunner
 from bot.turns.turn_request import TurnRequest
 from tests.support.flaky_database import FlakyDatabase
 from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, make_call, make_reply
