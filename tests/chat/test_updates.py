@@ -278,7 +278,7 @@ unreadable = (TypeError, KeyError, ValueError, AttributeError, OverflowError, OS
 
 
 @given(changes=st.dictionaries(st.sampled_from(keys), values, max_size=4), sender=st.sampled_from([ANNA, 77]))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 async def test_any_message_is_handled_or_set_aside_and_gives_no_access(
     harness: UpdateHarness, changes: dict[str, Any], sender: int
 ):

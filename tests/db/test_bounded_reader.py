@@ -60,7 +60,7 @@ async def test_a_long_read_holds_up_no_writer(database_url: str):
     async with open_database(database_url) as gateway, open_readonly(database_url) as database:
         async with gateway.transaction():
             pass  # from here on the file has a write-ahead log
-        reader = BoundedReader(database, read_seconds=1.0)
+        reader = BoundedReader(database, read_seconds=5.0)
         reading = asyncio.Event()
 
         async def count_forever() -> None:

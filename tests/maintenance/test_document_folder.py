@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from bot.attachments.reader import AttachmentReader
 from bot.db.engine import Database
 from bot.db.queues import admin_notices
 from bot.db.queues.admin_notices import AdminNotices
@@ -30,7 +29,9 @@ def folder(tmp_path: Path) -> Path:
 @contextlib.asynccontextmanager
 async def watch(database: Database, folder: Path | None, *, needs_opening: bool) -> AsyncIterator[None]:
     notices = AdminNotices([ADMIN])
-    watched = DocumentFolder(database, folder, AttachmentReader(), notices, needs_opening=needs_opening)
+    watched = DocumentFolder(
+        database, folder, attachment_files.build_reader(), notices, needs_opening=needs_opening
+    )
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(watched.run())
         yield

@@ -169,6 +169,7 @@ async def test_a_replica_whose_session_fell_silent_leads_only_until_another_may(
             run_replica(database, url, leading_seconds=leading_seconds) as replica,
         ):
             await wait_until(lambda: len(replica.shares) == SHARE_COUNT)
+            await wait_until(lambda: replica.keeper.leadership.is_granted)
             replica.can_connect.clear()
             async with database.transaction() as tx:
                 await tx.exec_driver_sql("LOCK TABLE alembic_version")  # a look waits for it

@@ -13,7 +13,6 @@ from sqlalchemy import select
 from telegram import Bot
 from telegram.error import NetworkError
 
-from bot.attachments.reader import AttachmentReader
 from bot.chat.access import Access, AccessMode
 from bot.chat.actions import ActionDependencies, GroupParts, OwnerSettings, ToolParts, TurnParts
 from bot.chat.commands.registry import build_group_menu, build_menu
@@ -54,6 +53,7 @@ from bot.turns.execution import RequestCompleter
 from bot.turns.handle import TurnHandle
 from bot.turns.tool_questions import ToolQuestions
 from bot.turns.turn_request import TurnRequest
+from tests.support import attachment_files
 from tests.support.commits import CommitRecord
 from tests.support.groups import build_directory
 from tools.base import ToolError
@@ -277,7 +277,7 @@ class UpdateHarness:
         self.downloader = FakeFileDownloader()
         attachment_loader = AttachmentLoader(
             cast(FileDownloader, self.downloader),
-            AttachmentReader(),
+            attachment_files.build_reader(),
             None,
             count_images=lambda: 2,
             max_text_bytes=8000,

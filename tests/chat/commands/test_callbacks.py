@@ -166,7 +166,7 @@ async def test_a_tap_counts_although_our_answer_does_not_reach_telegram(harness:
 
 
 @given(data=st.text(max_size=64))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 async def test_any_data_is_answered(harness: UpdateHarness, data: str):
     answered = len(harness.bot.calls_of("answer_callback_query"))
     await harness.tap(data)

@@ -71,7 +71,7 @@ async def test_an_admin_sees_what_is_set_and_has_no_limit_but_one_of_their_own(h
     assert await send_command(harness, f"/limits {ADMIN} default") == f"Ada · {ADMIN}: no limit."
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=30)
 @given(args=st.text(min_size=1, max_size=40).filter(lambda text: text.strip() and "\x00" not in text))
 async def test_whatever_else_an_admin_types_is_answered_with_how_to(harness: UpdateHarness, args: str):
     args = args.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

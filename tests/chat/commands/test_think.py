@@ -60,7 +60,7 @@ async def test_a_word_changes_it_for_this_chat_alone(
 
 
 @given(word=st.text(min_size=1, max_size=40).filter(lambda word: word.strip().lower() not in {"", *BUTTONS}))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 async def test_an_unknown_word_is_one_clear_line_and_changes_nothing(harness: UpdateHarness, word: str):
     (sent,) = await harness.send_text(f"/think {word}")
     assert sent.text == "Write /think auto, /think on or /think off. /think shows the current setting."
