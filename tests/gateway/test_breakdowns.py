@@ -223,7 +223,7 @@ async def test_the_queue_at_a_server_that_tells_it_is_no_canvas(tmp_path: Path):
     told = [request_timings(request)["queue_time_ms"] / 1000 for request in endpoint.requests]
     queued = [turn.account["server_queue"] for turn in accounted]
     assert sorted(queued) == pytest.approx(sorted(told), abs=0.001)
-    assert max(queued) > 0.3  # three canvases came before it
+    assert max(queued) > 0.19  # two whole canvases, after the one that had begun
     for turn in accounted:
         whole, *intervals = turn.account.values()
         assert sum(intervals) == pytest.approx(whole, abs=0.001)

@@ -5,6 +5,7 @@ import pytest
 from bot.sim.vllm.server import ChatRequest, ScriptedReply, SimulatedEndpoint
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import UNSURE, KillEnvironment
+from tests.kill.gateway import PATIENCE
 
 CODE = "".join(f"a{number} = {number**3 % 977}\n" for number in range(370))
 
@@ -27,7 +28,10 @@ async def test_between_a_stored_file_and_the_end_of_its_turn(surround: OpenEnvir
     endpoint.brain = hold_after_the_tool
     environment = await surround(endpoint)
     environment.ann.send(f"{environment.bells.call('draw', 'a')} @@say:Drawn.@@")
-    await environment.wait_for_row("select 1 from outbox_files where outbox is null")
+    await endpoint.wait_until(
+        lambda: len(endpoint.requests) == 2 and endpoint.requests[1].seated_at, PATIENCE
+    )
+    assert environment.load_rows("select 1 from outbox_files where outbox is null")
     await environment.gateway.kill()
     endpoint.release()
     await environment.gateway.start()

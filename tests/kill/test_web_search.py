@@ -25,7 +25,9 @@ async def test_while_an_answer_with_sources_is_written(surround: OpenEnvironment
     async with serve(simulated.app) as search_url:
         environment = await surround(endpoint, search_url=search_url)
         environment.ann.send("What is new?")
-        await endpoint.wait_until(lambda: len(endpoint.requests) == 2, PATIENCE)
+        await endpoint.wait_until(
+            lambda: len(endpoint.requests) == 2 and endpoint.requests[1].seated_at, PATIENCE
+        )
         await environment.gateway.kill()
         simulated.pages = [LATER_PAGE]
         endpoint.release()
