@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import resource
@@ -62,8 +63,9 @@ class ForkServer:
             stdout=subprocess.PIPE,
             text=True,
         )
-        # By the folder or the process they are about.
+        # By the request or the process they are about.
         self._numbers: dict[str, Future[int]] = {"warm": Future()}
+        self._keys = itertools.count()
         self._reader = threading.Thread(target=self._read_numbers, daemon=True)
         self._reader.start()
 
@@ -94,7 +96,9 @@ class ForkServer:
         """
         assert self._process.stdin is not None
         module, *arguments = command
+        key = f"fork-{next(self._keys)}"
         request = {
+            "key": key,
             "folder": str(folder),
             "module": module,
             "arguments": arguments,
@@ -102,10 +106,11 @@ class ForkServer:
             "log": log,
             "input": source,
         }
-        pid = self._numbers[str(folder)] = Future()
+        pid = self._numbers[key] = Future()
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
-        number = await asyncio.wrap_future(pid)
+        # It comes also if nobody waits for it any more.
+        number = await asyncio.shield(asyncio.wrap_future(pid))
         return ForkedProcess(number, self._numbers[str(number)])
 
     def _read_numbers(self) -> None:

@@ -1,8 +1,9 @@
 """Runs modules as programs, in a process for each line on stdin.
 
 This process has run a gateway itself and forks others when asked to, since tests start hundreds of them. A
-line is a ForkRequest in JSON. Each line that it prints is a key and a number: a folder and the process
-there, or a process and its exit code. SIGUSR1 is blocked in a program until it is ready for it.
+line is a ForkRequest in JSON. Each line that it prints is a key and a number: the key of a request and the
+process that it started, or a process and its exit code. SIGUSR1 is blocked in a program until it is ready
+for it.
 """
 
 import asyncio
@@ -32,9 +33,11 @@ from tests.support.gateway import running_gateway
 class ForkRequest(TypedDict):
     """A module that runs as a program in `folder`: its arguments, its whole environment, its log there.
 
-    With an `input`, both are pipes: it reads that, and the log is its stdout. None: it reads nothing.
+    `key` is that of the answer. With an `input`, both are pipes: it reads that, and the log is its stdout.
+    None: it reads nothing.
     """
 
+    key: str
     folder: str
     module: str
     arguments: list[str]
@@ -107,7 +110,7 @@ def _start_program(request: ForkRequest) -> None:
         _run_program(request, pipes)
     for pipe in pipes:
         os.close(pipe)  # so that the program alone has its end
-    _print_number(request["folder"], child)
+    _print_number(request["key"], child)
 
 
 def _print_number(key: str, number: int) -> None:

@@ -45,17 +45,18 @@ class ForkedDemoGateway:
 
 async def fork_demo_gateway(server: ForkServer) -> ForkedDemoGateway:
     """Fork a gateway that waits for its order on stdin."""
-    with tempfile.TemporaryDirectory() as name:
-        pipes = [Path(name, "input"), Path(name, "output")]
-        for pipe in pipes:
-            os.mkfifo(pipe)
-        kept = [os.open(pipe, os.O_RDWR) for pipe in pipes]  # so that to open an end waits for no other
-        try:
+    kept = list[int]()
+    try:
+        with tempfile.TemporaryDirectory() as name:
+            pipes = [Path(name, "input"), Path(name, "output")]
+            for pipe in pipes:
+                os.mkfifo(pipe)
+            kept += [os.open(pipe, os.O_RDWR) for pipe in pipes]  # so that to open an end waits for no other
             process = await server.fork(ROOT, [__name__], ENVIRONMENT, str(pipes[1]), str(pipes[0]))
             stdin, stdout = pipes[0].open("wb", 0), pipes[1].open("rb", 0)
-        finally:
-            for descriptor in kept:
-                os.close(descriptor)
+    finally:
+        for descriptor in kept:  # after the pipes are deleted: until then the other process may open them
+            os.close(descriptor)
     loop = asyncio.get_running_loop()
     reader = StreamReader(MAX_LINE_BYTES)
     await loop.connect_read_pipe(lambda: StreamReaderProtocol(reader), stdout)
