@@ -63,6 +63,7 @@ async def test_a_suggested_question_leads_through_a_tool(visit: Visit):
 
 async def finish_canvas(gateway: DemoPage) -> None:
     """Let the model that is held finish its canvas, and hold the next."""
+    await gateway.endpoint.wait_until(lambda: bool(gateway.endpoint.requests))
     [request] = gateway.endpoint.requests
     finished = request.canvases
     gateway.endpoint.release()
