@@ -101,7 +101,9 @@ async def test_every_screen_fits_reads_well_and_complains_of_nothing(visit: Visi
 
 async def assert_fits_and_reads_well(page: Page, name: str) -> None:
     """Assert that a page has no sideways scroll and no violation, in each scheme and at each width."""
+    await page.wait_for_load_state()
     await page.evaluate(HIDE, arg=True)  # so that it does not refresh itself meanwhile
+    await expect(page.locator(".htmx-request")).to_have_count(0)  # nor a refresh that had begun ends
     for scheme, width in zip(SCHEMES, WIDTHS, strict=True):
         await page.emulate_media(color_scheme=scheme)
         await page.set_viewport_size({"width": width, "height": 900})
