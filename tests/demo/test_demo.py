@@ -204,8 +204,9 @@ async def wait_for_page(demo: asyncio.subprocess.Process) -> str:
     assert demo.stdout is not None
     address = ""
     while not address:
-        words = (await demo.stdout.readline()).decode().split()
-        address = next((word for word in words if word.startswith("http://")), "")
+        line = await demo.stdout.readline()
+        assert line, "the demo has ended"
+        address = next((word for word in line.decode().split() if word.startswith("http://")), "")
     return address
 
 
