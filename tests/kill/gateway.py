@@ -259,17 +259,18 @@ class GatewayProcess:
         """Have it kill itself around a commit, such as `before 3` or `after 3`, counted from now.
 
         One that was armed before, and had come through, may have died of a later commit: it is started again.
+        It may have died of this one already, once it had read that: then nothing runs.
         """
         bomb_file = self._folder / "bomb"
         bomb_file.write_text(when, encoding="utf-8")
-        try:
-            self.signal(signal.SIGUSR1)
-            await self.while_alive(self._wait_until_read(bomb_file))
-        except (GatewayDied, ProcessLookupError):
-            assert await self.wait_for_exit() == -signal.SIGKILL
-            await self.start()
-            self.signal(signal.SIGUSR1)
-            await self.while_alive(self._wait_until_read(bomb_file))
+        while bomb_file.exists():
+            try:
+                self.signal(signal.SIGUSR1)
+                await self.while_alive(self._wait_until_read(bomb_file))
+            except (GatewayDied, ProcessLookupError):
+                assert await self.wait_for_exit() == -signal.SIGKILL
+                if bomb_file.exists():
+                    await self.start()
 
     async def _wait_until_read(self, bomb_file: Path) -> None:
         async with asyncio.timeout(PATIENCE):
