@@ -44,7 +44,8 @@ async def test_in_the_middle_of_a_backup(surround: OpenEnvironment, tmp_path: Pa
 
 def fill_database(environment: KillEnvironment, size_mib: int) -> None:
     """Make the database larger by so many MiB."""
-    with closing(sqlite3.connect(environment.folder / "gateway.db")) as connection, connection:
+    file = environment.folder / "gateway.db"
+    with closing(sqlite3.connect(file, timeout=PATIENCE)) as connection, connection:
         for number in range(size_mib):
             connection.execute("INSERT INTO notices VALUES (?, ?, 0)", [f"filling {number}", "x" * MIB])
 
