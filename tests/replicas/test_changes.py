@@ -187,7 +187,7 @@ async def test_what_an_admin_decides_holds_on_the_other_replica(tmp_path: Path, 
         await gateways.ask_ann("/limits Bob 0", "0 canvases")
         bob.send("@@say:beyond the limit@@")
         await gateways.wait_for_message(bob.id, "used up")
-        await gateways.ask_ann("/limits Bob none", "Bob")
+        await gateways.ask_ann("/limits Bob none", "no limit")
 
         async def block_bob() -> None:
             await gateways.ask_ann(f"/people block {bob.id}", "blocked")
