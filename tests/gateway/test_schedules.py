@@ -420,7 +420,9 @@ async def test_a_line_in_another_language_is_read_by_the_model_which_must_keep_i
             refusal = gateway.api.chat(ADMIN).bot_messages[-1]
             gateway.ann.tap(refusal, "Work it out")
             await gateway.api.wait_until(partial(has_sent, gateway, said))
-            await gateway.api.wait_until(partial(refusal.text.startswith, "You asked: /remind domani alle 9"))
+            await gateway.api.wait_until(
+                lambda: refusal.text.startswith("You asked: /remind domani alle 9")  # noqa: B023
+            )
             assert not refusal.buttons
         assert [result.partition(".")[0] for result in tool_results(gateway)] == [
             "The person wrote 9: keep each number, in when or in text",
