@@ -107,15 +107,13 @@ async def test_a_slow_first_canvas_is_kept_alive_by_comments() -> None:
     endpoint = SimulatedEndpoint(replace(Profile.today(), keep_alive_s=0.02))
     endpoint.inject_fault("slow", seconds=0.1)
     body = {"messages": [{"role": "user", "content": "hi"}], "stream": True}
-    async with (
-        open_client(endpoint) as player,
-        player.http.stream("POST", "/v1/chat/completions", json=body) as answer,
-    ):
+    async with open_client(endpoint) as player:
         endpoint.hold()  # for as long as the comments take
-        lines = (line async for line in answer.aiter_lines() if line)
-        assert [await anext(lines) for _ in range(2)] == [": keep-alive", ": keep-alive"]
-        endpoint.release()
-        rest = [line async for line in lines]
+        async with player.http.stream("POST", "/v1/chat/completions", json=body) as answer:
+            lines = (line async for line in answer.aiter_lines() if line)
+            assert [await anext(lines) for _ in range(2)] == [": keep-alive", ": keep-alive"]
+            endpoint.release()
+            rest = [line async for line in lines]
     assert merge_stream(rest).content == "echo: hi"
 
 
