@@ -13,7 +13,7 @@ from bot.domain import TASKS_PRIORITY, Attachment, Message, Reply, ToolCall, Usa
 from bot.errors import CallFailed, EndpointAway, EndpointRefused, PromptTooLong
 from bot.turns import model_caller
 from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, hang_forever, make_call, make_reply
-from tests.turns.test_runner import look
+from tests.turns.test_execution import look
 from tools.base import tool
 
 NOTE = "_I've reached the limit for one answer._"
