@@ -29,7 +29,7 @@ async def test_between_a_stored_file_and_the_end_of_its_turn(surround: OpenEnvir
     environment = await surround(endpoint)
     environment.ann.send(f"{environment.bells.call('draw', 'a')} @@say:Drawn.@@")
     await endpoint.wait_until(
-        lambda: len(endpoint.requests) == 2 and endpoint.requests[1].seated_at, PATIENCE
+        lambda: [bool(request.seated_at) for request in endpoint.requests] == [True, True], PATIENCE
     )
     assert environment.load_rows("select 1 from outbox_files where outbox is null")
     await environment.gateway.kill()

@@ -26,7 +26,7 @@ async def test_while_an_answer_with_sources_is_written(surround: OpenEnvironment
         environment = await surround(endpoint, search_url=search_url)
         environment.ann.send("What is new?")
         await endpoint.wait_until(
-            lambda: len(endpoint.requests) == 2 and endpoint.requests[1].seated_at, PATIENCE
+            lambda: [bool(request.seated_at) for request in endpoint.requests] == [True, True], PATIENCE
         )
         await environment.gateway.kill()
         simulated.pages = [LATER_PAGE]
