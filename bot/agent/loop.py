@@ -348,9 +348,10 @@ class _TurnState:
             shown_note = self._format_note(self._translate, note)
             note = self._format_note(ENGLISH, note)
         self._messages.append(Message("assistant", text or note or ""))
-        shown_text = text or shown_note or ""
-        if text and shown_note is not None:
+        if text:
             shown_text = notices.append_note(text, shown_note)
+        else:
+            shown_text = shown_note or ""
         return TurnResult(shown_text, ending, shown_note, self._take_new_messages(), has_more)
 
     def _format_note(self, translate: Translator, note: str) -> str:

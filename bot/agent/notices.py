@@ -51,8 +51,10 @@ def _is_address(word: str) -> bool:
     return word.startswith(("/", "www.")) or "://" in word or "@" in word
 
 
-def append_note(text: str, note: str) -> str:
+def append_note(text: str, note: str | None) -> str:
     """Markdown with a note in italics below; a code block left open by a cut is closed first."""
+    if note is None:
+        return text
     return f"{close_code_block(text)}\n\n_{note}_"
 
 

@@ -82,14 +82,15 @@ class MessageTurns:
             identity = self._deps.groups.directory.get_identity(lane.chat)
         if lane.is_guest and not first.item.has_turn:
             await self._begin_guest_conversation(first, lane)
-        messages = [_to_message(update, identity) for update in updates]
+        messages = self._attachment_loader.mark_unusable(
+            [_to_message(update, identity) for update in updates]
+        )
         speaker = await self._find_speaker(first, lane)
-        if any(message.media is not None for message in messages):
-            judged = await self._judge_sound(self._attachment_loader.mark_unusable(messages), lane)
-            if judged is None:
-                await self._actions.run(updates, "member", _ask_about_sound, "")
-                return
-            messages = judged
+        judged = await self._judge_sound(messages, lane)
+        if judged is None:
+            await self._actions.run(updates, "member", _ask_about_sound, "")
+            return
+        messages = judged
         if any(message.needs_fetch for message in messages):
             request = self._build_request(updates, messages, lane, translate, speaker)
             complete = partial(self._complete_request, updates, messages, request)

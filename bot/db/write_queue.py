@@ -123,8 +123,6 @@ class WriteQueue:
     ) -> list[_PendingWrite]:
         """Return the writes but those for shares that another replica has; these fail."""
         holds = {write.hold for write in batch if write.hold is not None and write.hold != standing}
-        if not holds:
-            return batch
         return _fail_writes(batch, holds - await share_holds.lock_standing(tx, holds))
 
     def _take_pending(self, *, durable: bool) -> list[_PendingWrite]:

@@ -100,8 +100,7 @@ async def _has_changed(tx: Transaction, plan: TurnPlan, now: float) -> bool:
     planned = plan.window.conversation
     if await conversations.find(tx, lane) != stored:
         return True
-    reads_along = lane.is_group and plan.stored_turn is None
-    if reads_along and await load_texts(tx, plan.request, now=now) != plan.said_before:
+    if plan.stored_turn is None and await load_texts(tx, plan.request, now=now) != plan.said_before:
         return True
     if planned.is_over:
         return False

@@ -19,8 +19,8 @@ LABEL = "said before, not to you"
 
 
 async def load_texts(tx: Transaction, request: TurnRequest, *, now: float) -> tuple[StoredText, ...]:
-    """Return what was said in a group before the question of a request."""
-    if request.message_id is None:
+    """Return what was said before the question of a request; nothing in a private chat."""
+    if not request.lane.is_group or request.message_id is None:
         return ()
     return await group_texts.load(tx, request.lane, before_message=request.message_id, now=now)
 

@@ -207,16 +207,12 @@ async def _assess(
         last_message_at = window.past_turns[-1].received_at
     said_before: tuple[StoredText, ...] = ()
     if stored_turn is None:
-        is_group = request.lane.is_group
-        if is_group:
-            said_before = await load_texts(tx, request, now=now)
+        said_before = await load_texts(tx, request, now=now)
         zone: tzinfo = UTC
         if said_before or may_need_stamp(request, last_message_at, now):
             zone = await people.load_zone(tx, request.person, config.time_zone)
-        block = ""
-        if is_group:
-            blocks = (await load_earlier_block(tx, request), build_block(said_before, zone))
-            block = "\n".join(filter(None, blocks))
+        blocks = (await load_earlier_block(tx, request), build_block(said_before, zone))
+        block = "\n".join(filter(None, blocks))
         user_messages = build_user_messages(request, last_message_at, now, zone, block)
     else:
         user_messages = stored_turn.user_messages

@@ -50,6 +50,7 @@ class LaneSender:
         self._context = context
         self._calls = LaneCalls(lane, context)
         self._progress_sender = ProgressSender(self._calls)
+        self._file_sender = FileSender(self._calls)
         self._wake_event = asyncio.Event()
         self._is_waiting = False  # until there is something to show
         self._is_reserved = False
@@ -178,7 +179,7 @@ class LaneSender:
         if row.message_id is None:
             assert row.body is not None
             if row.body.kind != "text":
-                return await FileSender(self._calls).send(row)
+                return await self._file_sender.send(row)
             return await self._calls.attempt(row.body, partial(client.send_message, reply_to=row.reply_to))
         if row.body is None:
             return await self._calls.delete_message(row.message_id)

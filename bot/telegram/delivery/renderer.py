@@ -15,15 +15,7 @@ from bot.domain import AnswerLinks, OutgoingFile
 from bot.telegram.formatting.answer_links import MarkedAnswer, append_sources, mark_sources
 from bot.telegram.formatting.autolinks import keep_known_links
 from bot.telegram.formatting.block_files import build_block_files
-from bot.telegram.formatting.render import (
-    MAX_PIECE_UNITS,
-    BlockCache,
-    Piece,
-    clean_text,
-    cut_unfinished,
-    render_markdown,
-    utf16_len,
-)
+from bot.telegram.formatting.render import BlockCache, Piece, clean_text, cut_unfinished, render_markdown
 from tools.threads import run_in_thread
 
 RenderedT = TypeVar("RenderedT")
@@ -66,9 +58,7 @@ class MarkdownRenderer:
         return await self._render(text, partial(render_snapshot, snapshot, cache))
 
     async def build_files(self, text: str) -> tuple[OutgoingFile, ...]:
-        """Build the files of an answer's code blocks and tables that are longer than one message."""
-        if utf16_len(text) <= MAX_PIECE_UNITS:
-            return ()
+        """Build the files of an answer's long code blocks and tables."""
         return await self._render(text, partial(build_block_files, text))
 
     async def _render(self, text: str, render: Callable[[], RenderedT]) -> RenderedT:

@@ -53,6 +53,8 @@ _NUMBER = re.compile(r"[+-]?\d[\d.,  ]*%?")
 
 def build_block_files(markdown: str) -> tuple[OutgoingFile, ...]:
     """The first code blocks and tables that are longer than one message, each as a file."""
+    if utf16_len(markdown) <= MAX_PIECE_UNITS:
+        return ()
     files: list[OutgoingFile] = []
     for block in split_blocks(convert_latex(clean_text(markdown))):
         if len(files) == MAX_BLOCK_FILES:

@@ -12,7 +12,6 @@ from typing import Any
 from bot.agent.history import BYTES_PER_TOKEN
 from bot.db.queues.claim import MARKS_BYTES, count_text_bytes
 from bot.telegram.incoming.attachments import extract_media
-from bot.telegram.incoming.envelope import is_forwarded
 from bot.telegram.incoming.prompt_text import extract_text
 
 MAX_WAITING_MESSAGES = 20  # of one person; a burst is one
@@ -126,3 +125,8 @@ def shorten_refused(raw_update: Mapping[str, Any]) -> dict[str, Any]:
     if text:
         shortened["text"] = text
     return {"update_id": raw_update["update_id"], "message": shortened}
+
+
+def is_forwarded(raw_message: dict[str, Any]) -> bool:
+    """Whether a raw message is a forwarded one."""
+    return isinstance(raw_message.get("forward_origin"), dict)

@@ -14,6 +14,7 @@ from bot.db.queues.inbox import STALE_SECONDS, TURN_SHAPES
 from bot.db.queues.incoming_updates import IncomingUpdate, MessageEdit
 from bot.domain import ItemShape, Lane
 from bot.telegram.incoming.attachments import extract_media
+from bot.telegram.incoming.backlog import is_forwarded
 from bot.telegram.incoming.group_address import (
     KnownGroups,
     find_address,
@@ -263,11 +264,6 @@ def _classify_caption(message: dict[str, Any]) -> ItemShape:
     if command and command[1].lower() == "deep" and not is_forwarded(message):
         return "deep"
     return "text"
-
-
-def is_forwarded(message: dict[str, Any]) -> bool:
-    """Whether a raw message is a forwarded one."""
-    return isinstance(message.get("forward_origin"), dict)
 
 
 def find_lane(message: dict[str, Any]) -> Lane | None:

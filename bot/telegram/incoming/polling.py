@@ -246,9 +246,7 @@ class UpdatePoller:
             # An update that is stored already counts once, an older edit must not undo a newer one, and the
             # edit of a stored message changes its row.
             stored_ids = await incoming_updates.find_known(tx, updates)
-            rows = [update for update in updates if update.update_id not in stored_ids]
-            if any(row.edit is not None for row in rows):
-                rows = fold_edits(rows)
+            rows = fold_edits([update for update in updates if update.update_id not in stored_ids])
             if texts:
                 await group_texts.store(tx, texts, now=now)
             waiting = await waiting_messages.load_waiting(tx, crowded) if crowded else {}
@@ -256,7 +254,7 @@ class UpdatePoller:
             rows = [
                 await _apply_edit(tx, row, now, hold_seconds=self._options.edit_hold_seconds) for row in rows
             ]
-            rows = [await _follow_group(tx, row) for row in rows]
+            rows = [replace(row, lane=row.lane and await groups.find_lane(tx, row.lane)) for row in rows]
             await incoming_updates.store(tx, rows, now=now)
             for update in updates:
                 if update.is_edited_question and update.lane is not None and update.message_id is not None:
@@ -302,13 +300,6 @@ class UpdatePoller:
         for person, stored in waiting.items():
             backlogs[person].add_waiting(_build_waiting(body, shape) for shape, body in stored)
         return [_mark_overflow(update, backlogs, now) for update in updates]
-
-
-async def _follow_group(tx: Transaction, update: IncomingUpdate) -> IncomingUpdate:
-    """Return an update in the lane that its group has by now."""
-    if update.lane is None or not update.lane.is_group:
-        return update
-    return replace(update, lane=await groups.find_lane(tx, update.lane))
 
 
 def _mark_overflow(update: IncomingUpdate, backlogs: Mapping[int, Backlog], now: float) -> IncomingUpdate:

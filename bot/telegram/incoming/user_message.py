@@ -93,17 +93,8 @@ def compose_user_messages(
             )
         )
         sent_times.append(album[0].sent_at)
-    preface = ""
-    if any(message.media is not None for message in messages):
-        preface = _describe_unread(messages, media_texts, translate)
-    return UserMessages(tuple(texts), tuple(attachments), tuple(sent_times), preface)
-
-
-def _describe_unread(
-    messages: Sequence[IncomingMessage], media_texts: Sequence[MediaText], translate: Translator
-) -> str:
-    """What stands before an answer about what was not read, or not all of it; or ""."""
-    notes = (  # a name in the reasons might be read as Markdown
+    # A name in the reasons might be read as Markdown.
+    notes = (
         describe_unusable(messages, translate, with_names=False),
         describe_partial(media_texts, translate),
         describe_frames(
@@ -111,7 +102,8 @@ def _describe_unread(
         ),
     )
     told = " ".join(note for note in notes if note)
-    return f"({told})\n\n" if told else ""
+    preface = f"({told})\n\n" if told else ""
+    return UserMessages(tuple(texts), tuple(attachments), tuple(sent_times), preface)
 
 
 def explain_refusal(messages: Sequence[IncomingMessage], translate: Translator = ENGLISH) -> str:
