@@ -41,6 +41,11 @@ from bot.turns import Approvals
 from tools.builtin.ask import ask
 from tools.threads import run_in_thread
 
+if TYPE_CHECKING:
+    from bot.jobs.times.reader import ParsedSchedule
+
+_LEAVE_DATA = re.compile(rf"job:{LEAVE_VERB}_(time|text):([0-9]{{1,18}})")
+
 
 async def take_answer(
     database: Database, approvals: Approvals, updates: Sequence[ParsedUpdate], lane: Lane, *, now: float
@@ -94,12 +99,6 @@ def find_plain_words(message: dict[str, Any]) -> str:
     if "text" in message and find_own_words(message):
         return extract_text(message)
     return ""
-
-
-if TYPE_CHECKING:
-    from bot.jobs.times.reader import ParsedSchedule
-
-_LEAVE_DATA = re.compile(rf"job:{LEAVE_VERB}_(time|text):([0-9]{{1,18}})")
 
 
 class JobAnswers:
