@@ -3,7 +3,6 @@
 Pure: rows of the database and measured spans in, figures and texts out.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,9 +10,7 @@ from bot.canvases import costs_canvases
 from bot.db.usage.breakdowns import StoredBreakdown, TurnTimestamps
 from bot.db.usage.counter_readings import MAX_PIECE_TOKENS, MIN_JUDGED_TOKENS
 from bot.db.usage.turn_steps import TurnSteps
-from bot.domain import DAY_SECONDS
 from bot.usage.figures import UNKNOWN, format_canvases, format_share
-from bot.usage.histogram import bucket_number
 from bot.usage.intervals import (
     IntervalKind,
     Span,
@@ -80,17 +77,6 @@ def build_stored_breakdown(
     seconds = sum_by_kind(to_exclusive_spans(begin, end, [*spans, *downtimes]))
     seconds_by_column = {column_name(kind): value for kind, value in seconds.items()}
     return StoredBreakdown(timestamps.turn, timestamps.settled_at, end - begin, seconds_by_column)
-
-
-def count_durations(timestamps: TurnTimestamps, breakdown: StoredBreakdown) -> Counter[tuple[int, str, int]]:
-    """The breakdown as counts by day, interval and histogram bucket: one for each interval that lasted."""
-    day = int(timestamps.received_at // DAY_SECONDS)
-    counts: Counter[tuple[int, str, int]] = Counter()
-    for interval, seconds in {"whole": breakdown.whole, **breakdown.seconds}.items():
-        bucket = bucket_number(seconds)
-        if bucket is not None:
-            counts[day, interval, bucket] += 1
-    return counts
 
 
 def unmeasured_seconds(breakdown: StoredBreakdown) -> float:

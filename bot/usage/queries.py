@@ -1,8 +1,7 @@
 """Loads from the database what a report query needs, and builds the report."""
 
 import asyncio
-import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,8 +21,6 @@ from bot.db.usage.usage_sums import (
     TurnCounts,
 )
 from bot.db.usage.verdict_sums import sum_verdicts
-from bot.domain import DAY_SECONDS
-from bot.usage.histogram import MIN_SECONDS, bucket_number
 from bot.usage.report import (
     INTERVAL_COLUMNS,
     MAX_EXACT_TURNS,
@@ -38,6 +35,7 @@ from bot.usage.report import (
 )
 
 T = TypeVar("T")
+MIN_SECONDS = 0.001  # an interval that is shorter has not occurred
 MAX_EXACT_TOOL_CALLS = 50_000  # whose seconds are read one by one, in some 0.2 s
 
 
@@ -166,8 +164,6 @@ async def _load_durations(
     settled = sum(turn_sums.settled for turn_sums in turns)
     if settled <= MAX_EXACT_TURNS:
         return await _load_exact_durations(tx, query, intervals)
-    if query.scope.is_everybody:
-        return await _load_bucket_counts(tx, query, intervals)
     sample = await report_sums.list_breakdown_seconds(
         tx, query.scope, None, intervals, share=SAMPLED_TURNS / settled
     )
@@ -185,43 +181,6 @@ async def _load_exact_durations(
     if query.by == "tool":
         by_group |= _collect_tool_durations(await tool_sums.list_tool_seconds(tx, query.scope))
     return _DurationRows(by_group, total, "exact")
-
-
-async def _load_bucket_counts(
-    tx: Transaction, query: ReportQuery, intervals: Sequence[BreakdownColumn]
-) -> _DurationRows:
-    """Durations by the stored counts of whole days in UTC; turns before and after those are counted now."""
-    scope = query.scope
-    is_daily = query.by == "day" and scope.zone == "UTC"
-    inner, edges = split_whole_days(scope)
-    counts: dict[tuple[GroupKey, str], Counter[int]] = defaultdict(Counter)
-    for day, interval, bucket, count in await report_sums.count_durations(
-        tx, inner, intervals, daily=is_daily
-    ):
-        counts[day, interval][bucket] += count
-    for edge in edges:
-        rows = await report_sums.list_breakdown_seconds(tx, edge, "day" if is_daily else None, intervals)
-        for key, durations in _collect_durations(rows, intervals).items():
-            counts[key].update(int(bucket_number(seconds) or 0) for seconds in durations)
-    total: dict[tuple[GroupKey, str], Counter[int]] = defaultdict(Counter)
-    for (_, interval), buckets in counts.items():
-        total[None, interval].update(buckets)
-    return _DurationRows(counts if is_daily else {}, total, "buckets")
-
-
-def split_whole_days(scope: Scope) -> tuple[Scope, list[Scope]]:
-    """The whole days in UTC that a scope covers, and what it covers before and after them."""
-    since, until = scope.since, scope.until
-    first = None if since is None else math.ceil(since / DAY_SECONDS) * DAY_SECONDS
-    last = None if until is None else max(first or 0, math.floor(until / DAY_SECONDS) * DAY_SECONDS)
-    if first is not None and until is not None and first >= until:
-        return replace(scope, since=until, until=until), [scope]
-    edges = [
-        replace(scope, since=begin, until=end)
-        for begin, end in ((since, first), (last, until))
-        if begin is not None and end is not None and begin < end
-    ]
-    return replace(scope, since=first, until=last), edges
 
 
 def _collect_durations(

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import Counter
 from collections.abc import Collection, Mapping
 
 from bot.db import share_holds
@@ -20,7 +19,6 @@ from bot.domain import Lane
 from bot.errors import StoreUnavailable
 from bot.usage.breakdown import (
     build_stored_breakdown,
-    count_durations,
     get_waiting_since,
     unmeasured_seconds,
 )
@@ -136,12 +134,9 @@ class UsageRecorder:
             if items:
                 delivered = await breakdowns.load_timestamps(tx, items)
             finished: dict[int, StoredBreakdown] = {}
-            durations: Counter[tuple[int, str, int]] = Counter()
             for timestamps in delivered:
-                breakdown = await self._build_breakdown(tx, timestamps, now)
-                finished[timestamps.item] = breakdown
-                durations += count_durations(timestamps, breakdown)
-            await breakdowns.store_breakdowns(tx, finished, durations)
+                finished[timestamps.item] = await self._build_breakdown(tx, timestamps, now)
+            await breakdowns.store_breakdowns(tx, finished)
             running = [timer for timer in timers if timer.item not in finished]
             spans = {timer.item: self._serialize_measured(timer, now) for timer in running}
             await breakdowns.store_spans(tx, spans)

@@ -3,6 +3,7 @@
 Pure: sums of the database in, figures out. `tables`, `json_records` and `charts` decide how they look.
 """
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -25,10 +26,9 @@ from bot.db.usage.usage_sums import (
     TurnSums,
 )
 from bot.db.usage.verdict_sums import VerdictSums
-from bot.usage.histogram import bucket_midpoint, exact_percentile, percentile
 
 Grouping = Literal["day", "hour", "chat", "user", "thinking", "model", "tool", "purpose", "user-model"]
-PercentileMethod = Literal["exact", "buckets", "sample"]
+PercentileMethod = Literal["exact", "sample"]
 TIME_GROUPINGS = frozenset({"day", "hour"})
 
 INTERVAL_COLUMNS: tuple[BreakdownColumn, ...] = get_args(BreakdownColumn)
@@ -36,7 +36,7 @@ NO_TURN_LABEL = "(no turn)"
 MAX_EXACT_TURNS = 20_000
 """Up to this many turns, percentiles are computed from the turns themselves."""
 SAMPLED_TURNS = 5_000
-"""Of more, with filters, so many are looked at: 95 % of such samples find a p95 from p94.4 to p95.6."""
+"""Of more, so many are looked at: 95 % of such samples find a p95 from p94.4 to p95.6."""
 _TURN_GROUPINGS = {
     "day",
     "hour",
@@ -49,8 +49,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 AddableSums = TypeVar("AddableSums", CallSums, TurnCounts)
 KeyedSums = TypeVar("KeyedSums", ToolSums, ApprovalSums, RetrySums)
-Durations = Mapping[tuple[GroupKey, str], Sequence[float] | Mapping[int, int]]
-"""By group and interval: durations in seconds, or counts by histogram bucket."""
+Durations = Mapping[tuple[GroupKey, str], Sequence[float]]
+"""By group and interval: durations in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +162,8 @@ class ReportGroup:
 class UsageReport:
     """The answer to a query: the total of everything in scope, and the groups (none without a grouping).
 
-    `percentile_method` None: there is too much for percentiles. Only "exact" ones are known by group, too,
-    and those of days in UTC. `output_unit`: what it is told in.
+    `percentile_method` None: there is too much for percentiles. Only "exact" ones are known by group, too.
+    `output_unit`: what it is told in.
     """
 
     query: ReportQuery
@@ -380,14 +380,15 @@ def _compute_percentiles(durations: Durations) -> dict[GroupKey, dict[str, Perce
     return percentiles
 
 
-def _compute_interval_percentiles(durations: Sequence[float] | Mapping[int, int]) -> Percentiles:
-    shares = (0.5, 0.95, 0.99)
-    if isinstance(durations, Mapping):
-        count = sum(durations.values())
-        total = sum(number * bucket_midpoint(bucket) for bucket, number in durations.items())
-        return Percentiles(count, total, *(percentile(durations, share) for share in shares))
+def _compute_interval_percentiles(durations: Sequence[float]) -> Percentiles:
     ordered = sorted(durations)
-    return Percentiles(len(ordered), sum(ordered), *(exact_percentile(ordered, share) for share in shares))
+    p50, p95, p99 = (find_percentile(ordered, share) for share in (0.5, 0.95, 0.99))
+    return Percentiles(len(ordered), sum(ordered), p50, p95, p99)
+
+
+def find_percentile(durations: Sequence[float], share: float) -> float:
+    """What `share` (0 to 1) of these durations, in ascending order, do not exceed; there is at least one."""
+    return durations[max(1, math.ceil(share * len(durations))) - 1]
 
 
 def _time_sort_key(group: ReportGroup) -> tuple[int, str]:

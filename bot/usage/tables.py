@@ -18,7 +18,6 @@ from bot.usage.figures import (
     format_share,
     format_steps,
 )
-from bot.usage.histogram import MAX_RELATIVE_ERROR
 from bot.usage.intervals import INTERVAL_ORDER, column_name, name_interval
 from bot.usage.refusals import describe_refusals
 from bot.usage.report import (
@@ -288,9 +287,6 @@ def _describe_percentiles(report: UsageReport) -> str:
     match report.percentile_method:
         case "exact":
             return "Percentiles are exact, over the turns in which the interval occurred."
-        case "buckets":
-            error = format_share(MAX_RELATIVE_ERROR, 1)
-            return f"Percentiles are from counts by size, within {error} of the true ones."
         case "sample":
             return (
                 f"Percentiles are those of a random sample of about {SAMPLED_TURNS:,} of these turns, "

@@ -15,10 +15,9 @@ from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.tools import audit, grants, tools
 from bot.db.tools.audit import AuditEntry
-from bot.usage.histogram import exact_percentile
 from bot.usage.queries import load_report
 from bot.usage.query_args import parse_scope
-from bot.usage.report import ReportQuery, ToolUsage
+from bot.usage.report import ReportQuery, ToolUsage, find_percentile
 from tests.support.admin_page import ANN, AdminPageHarness, build_running_gateway, open_admin_page
 from tests.support.random_month import REFUSAL_REASONS
 from tests.support.registered_tools import NOW, RegisteredToolsHarness, build_definition
@@ -144,7 +143,7 @@ async def test_figures_are_those_of_the_report_and_of_the_rows(database: Databas
             assert row["malformed"] == (str(refusals["arguments"]) if is_known else "unknown")
             if durations:
                 p95 = reported[name].percentiles["tools"].p95
-                assert float(row["p95_seconds"]) == p95 == pytest.approx(exact_percentile(durations, 0.95))
+                assert float(row["p95_seconds"]) == p95 == pytest.approx(find_percentile(durations, 0.95))
         assert shown["lost_tool"]["state"] == "removed"
         text = await page.get_text(f"/admin/tools?{period}")
         assert "/admin/turns?from=2026-10-01&amp;to=2026-10-30&amp;tool=clock" in text

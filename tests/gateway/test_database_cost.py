@@ -16,7 +16,6 @@ REPLIES = 5
 BACKGROUND = (
     "lives",
     "accounts",
-    "durations",
     "revisions",
     "jobs",
     "kept_files",

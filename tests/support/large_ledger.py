@@ -6,13 +6,11 @@
 import random
 import sqlite3
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from bot.usage.histogram import bucket_number
 from tests.support.empty_database import place_empty_database
 
 FIRST_TURN_AT = 1_780_000_000.0  # epoch seconds of the first turn
@@ -39,32 +37,16 @@ def fill_database(file: Path, calls: int) -> None:
             "tool_calls": [],
             "accounts": [],
         }
-        counts: Counter[tuple[int, str, int]] = Counter()
-        step = _seconds_between_turns(calls)
         for number, turn_rows in enumerate(_generate_turns(calls), start=1):
-            day = int((FIRST_TURN_AT + number * step) // 86_400)
             for table, row in turn_rows:
                 rows[table].append(row)
-                if table == "accounts":
-                    counts.update(_list_durations(row, day))
             if number % _BATCH_TURNS == 0:
                 _insert_rows(connection, rows)
-        names = ("day", "kind", "bucket", "count")
-        rows["durations"] = [dict(zip(names, (*key, count), strict=True)) for key, count in counts.items()]
         _insert_rows(connection, rows)
 
 
 def _seconds_between_turns(calls: int) -> float:
     return DAYS * 86_400 / (calls / 2.5)
-
-
-def _list_durations(account: dict[str, Any], day: int) -> Iterator[tuple[int, str, int]]:
-    for kind, seconds in account.items():
-        if kind in {"turn", "settled_at"}:
-            continue
-        bucket = bucket_number(seconds)
-        if bucket is not None:
-            yield day, kind, bucket
 
 
 def _insert_rows(connection: sqlite3.Connection, rows: dict[str, list[dict[str, Any]]]) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from bot.db.engine import Database
-from bot.db.tables import accounts, durations, model_calls, tool_calls, turns
+from bot.db.tables import accounts, model_calls, tool_calls, turns
 from bot.domain import DAY_SECONDS
 
 NOON = 20_000 * DAY_SECONDS + DAY_SECONDS / 2  # epoch seconds, in the middle of 2024-10-04
@@ -85,9 +85,6 @@ class UsageRows:
         row: dict[str, float] = dict.fromkeys((*INTERVALS, "back_off", "down", "own"), 0.0) | seconds
         total = sum(row.values())
         await self._execute(accounts.insert().values(**row, turn=turn, settled_at=NOON + 9, whole=total))
-
-    async def add_duration(self, day: int, kind: str, bucket: int, count: int) -> None:
-        await self._execute(durations.insert().values(day=day, kind=kind, bucket=bucket, count=count))
 
     async def _insert(self, statement: Any) -> int:
         """Run an INSERT … RETURNING id."""

@@ -2,25 +2,21 @@
 added to make the sum fit.
 """
 
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from bot.db.usage.breakdowns import (
-    StoredBreakdown,
     TurnTimestamps,
 )
 from bot.db.usage.turn_steps import CallStep
 from bot.usage.breakdown import (
     build_stored_breakdown,
     build_turn_breakdown,
-    count_durations,
     format_breakdown,
     unmeasured_seconds,
 )
-from bot.usage.histogram import bucket_number
 from bot.usage.intervals import Span
 from tests.support import turn_steps
 
@@ -174,15 +170,6 @@ def test_a_turn_that_was_set_aside_was_at_work_until_then():
 def test_a_clock_that_was_set_back_makes_no_negative_seconds():
     stored = build_stored_breakdown(replace(TIMESTAMPS, received_at=200.0), MEASURED_SPANS, ())
     assert (stored.whole, set(stored.seconds.values())) == (0.0, {0.0})
-
-
-def test_what_lasted_is_counted_once_by_the_day_of_the_message():
-    stored = StoredBreakdown(1, 0.0, 2.0, {"tools": 1.5, "own": 0.5, "down": 0.0})
-    day = replace(TIMESTAMPS, received_at=3 * 86_400 + 5.0)
-    expected = {
-        (3, kind, bucket_number(value)): 1 for kind, value in (("whole", 2.0), ("tools", 1.5), ("own", 0.5))
-    }
-    assert count_durations(day, stored) == Counter(expected)
 
 
 def test_a_breakdown_shows_what_lasted():

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import select
 
 from bot.db.engine import Database
-from bot.db.tables import accounts, durations, inbox, lives, outbox, turns
+from bot.db.tables import accounts, inbox, lives, outbox, turns
 from bot.db.usage import breakdowns
 from bot.domain import InboxItem, Lane
 from bot.usage import recorder
@@ -107,9 +107,6 @@ async def test_a_delivered_turn_gets_its_breakdown_and_is_measured_no_more(datab
     assert await select_column(database, select(accounts.c.turn)) == [turn_id]
     assert await select_column(database, select(accounts.c.telegram)) == [0.5]
     assert await select_column(database, select(inbox.c.spans)) == [None]
-    assert await select_column(database, select(durations.c.kind).where(durations.c.kind == "whole")) == [
-        "whole"
-    ]
 
 
 async def has_no_timers(timers: TurnTimers) -> bool:

@@ -151,19 +151,6 @@ def test_tools_are_grouped_by_name_with_the_most_called_first():
     assert report.total.calls == call_sums()
 
 
-def test_percentiles_come_from_counts_as_well():
-    report = make_report(
-        None,
-        turns=[turn_sums()],
-        total_durations={(None, "own"): {0: 1, 100: 3}},
-        percentile_method="buckets",
-    )
-    spread = report.total.percentiles["own"]
-    assert spread.count == 4
-    assert 0.13 < spread.p50 < 0.14
-    assert spread.p50 == spread.p99
-
-
 def test_names_of_groups_and_moments():
     assert group_label(None, None) == "all"
     assert group_label("chat", "5:7") == "5:7"

@@ -34,14 +34,12 @@ from bot.db.people import people
 from bot.db.usage.recent_names import list_recent_names
 from bot.db.usage.usage_sums import BreakdownColumn
 from bot.usage.figures import format_share
-from bot.usage.histogram import MAX_RELATIVE_ERROR
 from bot.usage.palette import INTERVAL_KINDS, TIME_KIND_NAMES
 from bot.usage.queries import load_sums_in, load_tool_report
 from bot.usage.query_args import parse_choice
 from bot.usage.report import (
     SAMPLED_TURNS,
     Grouping,
-    PercentileMethod,
     ReportGroup,
     ReportQuery,
     UsageReport,
@@ -82,10 +80,7 @@ _CHART_KINDS: Mapping[BarKind, str] = {
     "turn": "all else",
 }
 _SHARES_NOTE = "as high as what 95 of 100 take at most, coloured by what the seconds went to"
-_PERCENTILE_NOTES: Mapping[PercentileMethod | None, str] = {
-    "buckets": f" What half and 95 of 100 take is within {format_share(MAX_RELATIVE_ERROR, 1)} of the truth.",
-    "sample": f" Of so many turns, what half and 95 of 100 take is that of {SAMPLED_TURNS:,} at random.",
-}
+_SAMPLE_NOTE = f" Of so many turns, what half and 95 of 100 take is that of {SAMPLED_TURNS:,} at random."
 
 
 async def show_usage(request: PageRequest) -> ScreenPage:
@@ -150,7 +145,7 @@ def _show_compared(request: PageRequest, filters: Filters, report: UsageReport) 
         f"{format_local(before.since, zone)} to {format_local(before.until, zone)}. ≥ means "
         "at least: the server did not say how much some calls used. ",
         request.output_unit.has_canvases and estimated,
-        _PERCENTILE_NOTES.get(report.percentile_method),
+        report.percentile_method == "sample" and _SAMPLE_NOTE,
     ]
 
 

@@ -38,7 +38,6 @@ from bot.db.tables.tools import (
 from bot.db.tables.usage import (
     ODD_CALL_SQL,
     accounts,
-    durations,
     lives,
     model_calls,
     readings,
@@ -53,7 +52,6 @@ __all__ = [
     "approvals",
     "attachments",
     "audit",
-    "durations",
     "grants",
     "group_speakers",
     "group_texts",

@@ -114,19 +114,6 @@ lives = Table(
     sqlite_autoincrement=True,
 )
 
-# Durations of turns, counted in buckets of a logarithmic scale (bot.usage.histogram), so that percentiles
-# need no sorting.
-durations = Table(
-    "durations",
-    metadata,
-    # Days since the epoch (UTC) of the turn's receipt.
-    Column("day", Integer, primary_key=True, autoincrement=False),
-    # A column of accounts, `whole` included; turns with zero seconds of it are not counted.
-    Column("kind", Text, primary_key=True),
-    Column("bucket", Integer, primary_key=True, autoincrement=False),
-    Column("count", Integer, nullable=False),
-)
-
 # What the endpoint's own counters said, compared with ours: one row each time they were read.
 readings = Table(
     "readings",

@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 
 from bot.db.portable_sql import ListMembership, upsert
-from bot.db.tables import accounts, durations, inbox, outbox, turns
+from bot.db.tables import accounts, inbox, outbox, turns
 from bot.db.transaction import Transaction
 from bot.db.usage.turn_steps import TurnSteps, load_steps
 
@@ -72,11 +72,6 @@ _SELECT_UNACCOUNTED = (
 _UPDATE_SPANS = update(inbox).where(inbox.c.id == bindparam("of_item")).values(spans=bindparam("so_far"))
 _CLEAR_SPANS = update(inbox).where(ListMembership(inbox.c.id, "items")).values(spans=None)
 _INSERT_ACCOUNT = upsert(accounts).on_conflict_do_nothing(index_elements=["turn"])
-_INSERT_DURATION = upsert(durations)
-_ADD_DURATION = _INSERT_DURATION.on_conflict_do_update(
-    index_elements=["day", "kind", "bucket"],
-    set_={"count": durations.c.count + _INSERT_DURATION.excluded.count},
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,24 +144,12 @@ async def store_spans(tx: Transaction, spans: Mapping[int, str]) -> None:
         await tx.execute(_UPDATE_SPANS, [{"of_item": item, "so_far": text} for item, text in spans.items()])
 
 
-async def store_breakdowns(
-    tx: Transaction, breakdowns: Mapping[int, StoredBreakdown], counts: Mapping[tuple[int, str, int], int]
-) -> None:
-    """Store accounts, by the first item of their turns, and add `counts` to the durations.
-
-    The keys of `counts` are (day, kind, bucket). The spans of the items are cleared: they are no longer
-    needed.
-    """
+async def store_breakdowns(tx: Transaction, breakdowns: Mapping[int, StoredBreakdown]) -> None:
+    """Store accounts, by the first item of their turns, and clear the spans, which are no longer needed."""
     if not breakdowns:
         return
     rows = [asdict(breakdown) for breakdown in breakdowns.values()]
     await tx.execute(_INSERT_ACCOUNT, [row | row.pop("seconds") for row in rows])
-    durations_rows = [
-        {"day": day, "kind": kind, "bucket": bucket, "count": count}
-        for (day, kind, bucket), count in sorted(counts.items())  # two processes lock rows in one order
-    ]
-    if durations_rows:
-        await tx.execute(_ADD_DURATION, durations_rows)
     await tx.execute(_CLEAR_SPANS, {"items": [*breakdowns]})
 
 

@@ -24,7 +24,6 @@ from sqlalchemy import (
 from bot.db.tables import (
     ODD_CALL_SQL,
     accounts,
-    durations,
     model_calls,
     turns,
 )
@@ -59,7 +58,6 @@ from bot.db.usage.usage_sums import (
     TurnSums,
     UnknownUsage,
 )
-from bot.domain import DAY_SECONDS
 
 _call = model_calls.c
 _turn = turns.c
@@ -347,19 +345,3 @@ async def list_breakdown_seconds(
         scattered_id = _turn.id * literal_column("2654435761") % literal_column(str(_SCATTER_RANGE))
         query = query.where(scattered_id < int(share * _SCATTER_RANGE))
     return list(await tx.execute(query))
-
-
-async def count_durations(
-    tx: Transaction, scope: Scope, intervals: Sequence[BreakdownColumn], *, daily: bool
-) -> list[tuple[int | None, str, int, int]]:
-    """Durations in the whole days of the scope: (day, kind, bucket, count); not `daily`: summed, day None."""
-    day: ColumnElement[Any] = durations.c.day if daily else literal(None)
-    query = select(day, durations.c.kind, durations.c.bucket, func.sum(durations.c.count))
-    query = query.where(durations.c.kind.in_(intervals)).group_by(durations.c.kind, durations.c.bucket)
-    if daily:
-        query = query.group_by(durations.c.day)
-    if scope.since is not None:
-        query = query.where(durations.c.day >= int(scope.since // DAY_SECONDS))
-    if scope.until is not None:
-        query = query.where(durations.c.day < int(scope.until // DAY_SECONDS))
-    return [(row[0], row[1], row[2], row[3]) for row in await tx.execute(query)]

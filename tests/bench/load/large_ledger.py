@@ -15,7 +15,6 @@ from bot.bench.harness.statistics import percentile
 from bot.db.migrate import migrate
 from bot.sim.vllm.server import SimulatedEndpoint
 from bot.usage import report_command
-from bot.usage.histogram import bucket_number
 from tests.bench.harness.figures import FigureRow, limit_to
 from tests.bench.harness.stage import FIRST_CHAT_ID, AnswerTimes, open_stage
 from tests.bench.harness.workload import ProseBrain
@@ -188,11 +187,6 @@ _CHANGE_ROW: Columns = {
     "subject": f"'person ' || (i % {PEOPLE})",
     "after": """'{"role": "blocked"}'""",
 }
-_COUNT_DURATIONS = (
-    "INSERT INTO durations (day, kind, bucket, count)"
-    " SELECT CAST(received_at / 86400 AS INTEGER), '{interval}', bucket_number(accounts.{interval}), count(*)"
-    " FROM accounts JOIN turns ON turns.id = accounts.turn WHERE accounts.{interval} >= 0.001 GROUP BY 1, 3"
-)
 _CHAT_ROW: Columns = {"lane": "CAST(:chat + i - 1 AS TEXT)", "conversation": "2"}
 
 
@@ -321,7 +315,6 @@ def fill_database(file: Path, model_calls: int) -> None:
         "words": '{"text": "' + "The boats carry wood and salt to market. " * 5 + '"}',
     }
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
-        connection.create_function("bucket_number", 1, bucket_number, deterministic=True)
         connection.execute("PRAGMA synchronous=OFF")
         connection.execute("BEGIN")
         for table, (columns, last) in [
@@ -330,8 +323,6 @@ def fill_database(file: Path, model_calls: int) -> None:
         ]:
             step = DAYS * 86_400 / max(1, last)
             connection.execute(_insert_statement(table, columns), parameters | {"last": last, "step": step})
-        for interval in ("whole", *_INTERVAL_COLUMNS):
-            connection.execute(_COUNT_DURATIONS.format(interval=interval))
         connection.execute("COMMIT")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     with file.open("rb+") as written:

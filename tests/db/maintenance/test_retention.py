@@ -80,7 +80,6 @@ WITHOUT_TEXT = list_columns(
     "outcome request_id",
     tool_calls="call_id state outcome refusal",
     outbox="lane state",
-    durations="kind",
     seat_requests="endpoint lane",
     approvals="call_id tool hash lane who why answer",
     allowances="tool hash binding",  # valid for a day; a /forget ends them

@@ -1,12 +1,9 @@
 """A turn's account is turn once its answer is delivered or given up, and is read with its calls and parts."""
 
-from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import select
-
 from bot.db.engine import Database
-from bot.db.tables import durations, inbox, model_calls, outbox, tool_calls, turns
+from bot.db.tables import inbox, model_calls, outbox, tool_calls, turns
 from bot.db.usage import breakdowns
 from bot.db.usage.breakdowns import StoredBreakdown, TurnTimestamps
 from bot.db.usage.turn_steps import TurnSteps
@@ -54,13 +51,9 @@ async def load_timestamps(database: Database, *items: int) -> list[TurnTimestamp
         return await breakdowns.load_timestamps(tx, items)
 
 
-async def store_breakdown(
-    database: Database, item: int, turn: int, counts: Iterable[tuple[int, str, int]] = ()
-) -> None:
+async def store_breakdown(database: Database, item: int, turn: int) -> None:
     async with database.transaction() as tx:
-        await breakdowns.store_breakdowns(
-            tx, {item: StoredBreakdown(turn, 105.0, 5.0, SECONDS)}, dict.fromkeys(counts, 1)
-        )
+        await breakdowns.store_breakdowns(tx, {item: StoredBreakdown(turn, 105.0, 5.0, SECONDS)})
 
 
 async def list_accounted_turns(database: Database, after: int = 0) -> list[TurnSteps]:
@@ -173,18 +166,16 @@ async def test_spans_are_stored_until_the_account_is(database: Database):
     assert await is_all_accounted(database)
 
 
-async def test_an_account_is_stored_once_and_its_durations_are_added_up(database: Database):
+async def test_an_account_is_stored_once(database: Database):
     first = await insert_item(database, 1)
     second = await insert_item(database, 2)
     first_turn = await insert_turn(database, first)
     second_turn = await insert_turn(database, second)
-    await store_breakdown(database, first, first_turn, [(3, "whole", 7), (3, "own", 1)])
-    await store_breakdown(database, second, second_turn, [(3, "whole", 7), (4, "whole", 7)])
+    await store_breakdown(database, first, first_turn)
+    await store_breakdown(database, second, second_turn)
     async with database.transaction() as tx:
-        await breakdowns.store_breakdowns(tx, {}, {})
-        rows = await tx.execute(select(durations).order_by(durations.c.day, durations.c.kind))
-    assert [tuple(row) for row in rows] == [(3, "own", 1, 1), (3, "whole", 7, 2), (4, "whole", 7, 1)]
-    await store_breakdown(database, first, first_turn, [(3, "own", 1)])
+        await breakdowns.store_breakdowns(tx, {})
+    await store_breakdown(database, first, first_turn)
     assert [turn.id for turn in await list_accounted_turns(database)] == [first_turn, second_turn]
 
 

@@ -301,17 +301,6 @@ async def test_tools_are_summed_by_name_and_outcome(database: Database, ledger: 
     assert sorted(seconds) == [("clock", 0.5), ("clock", 2.0)]
 
 
-async def test_counted_durations_are_added_up_over_days(database: Database, ledger: UsageRows):
-    for day in (TODAY - 2, TODAY - 1, TODAY):
-        await ledger.add_duration(day, "whole", 7, 3)
-    scope = Scope(since=(TODAY - 1) * DAY_SECONDS, until=(TODAY + 1) * DAY_SECONDS)
-    async with database.read_transaction() as tx:
-        counts = await report_sums.count_durations(tx, scope, ("whole",), daily=False)
-        assert counts == [(None, "whole", 7, 6)]
-        assert len(await report_sums.count_durations(tx, scope, ("whole",), daily=True)) == 2
-        assert len(await report_sums.count_durations(tx, Scope(), ("whole",), daily=True)) == 3
-
-
 async def test_the_servers_own_counters_are_added_up_where_they_are_known(database: Database):
     row = {"endpoint": "main", "totals": "{}", "running": 0, "why": ""}
     async with database.transaction() as tx:
