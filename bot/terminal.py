@@ -29,23 +29,18 @@ def show_progress(done: int, total: int, label: str) -> None:
         typer.echo(f"\r\x1b[K{line}", nl=False, err=True)
 
 
-def write_output(output: str | bytes | Iterable[Line], path: Path | None = None) -> None:
+def write_output(output: str | Iterable[Line], path: Path | None = None) -> None:
     """Print the output, or write it to a file (mode 0600). Raises QuestionRefused.
 
     Lines and tables are laid out for the terminal or for a file; a whole text stays as it is.
     """
-    if not isinstance(output, str | bytes):
-        output = _lay_out(output, path)
-    if path is None and isinstance(output, bytes) and _is_terminal():
-        raise QuestionRefused("A picture is no text for a terminal. Example: --format png --out report.png")
+    text = output if isinstance(output, str) else _lay_out(output, path)
     if path is None:
-        typer.echo(output, nl=isinstance(output, str))
+        typer.echo(text)
         return
-    if isinstance(output, str):
-        output = f"{output}\n".encode()
     try:
         with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(output)
+            file.write(f"{text}\n".encode())
     except OSError as error:
         raise QuestionRefused(f"{path} cannot be written: {error.strerror}.") from None
 

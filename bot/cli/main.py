@@ -226,7 +226,7 @@ def report(  # noqa: PLR0913  # an option is an argument here
         str | None,
         typer.Option(help="Group by day, hour, chat, user, thinking, model, tool, purpose or user-model."),
     ] = None,
-    form: Annotated[str, typer.Option("--format", help="table, csv, json, md or png.")] = "table",
+    form: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
     list_of: Annotated[
         str | None,
         typer.Option(

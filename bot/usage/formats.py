@@ -1,4 +1,4 @@
-"""Writes tables and records for spreadsheets (CSV), machines (JSON) and pages (Markdown). Pure.
+"""Writes records for spreadsheets (CSV) and machines (JSON). Pure.
 
 Every text is escaped for its destination; numbers are written as they are.
 """
@@ -6,33 +6,11 @@ Every text is escaped for its destination; numbers are written as they are.
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from bot.tables import TextTable
 from bot.usage.figures import UNKNOWN
 from bot.usage.json_records import JsonRecord, RecordValue
-from bot.usage.plain_text import escape_for_markdown, escape_for_spreadsheet
-
-
-def render_markdown(sections: Iterable[TextTable], notes: Iterable[str]) -> str:
-    """The sections as tables, and the notes as a list below them."""
-    note_lines = [f"- {escape_for_markdown(note)}" for note in notes]
-    return "\n".join([*_render_markdown_lines(sections), *note_lines])
-
-
-def _render_markdown_lines(sections: Iterable[TextTable]) -> Iterator[str]:
-    for section in sections:
-        yield f"### {escape_for_markdown(section.title)}"
-        yield ""
-        yield _render_markdown_row(map(escape_for_markdown, section.columns))
-        yield _render_markdown_row(["---", *["---:"] * (len(section.columns) - 1)])
-        for row in section.rows:
-            yield _render_markdown_row(map(escape_for_markdown, row))
-        yield ""
-
-
-def _render_markdown_row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+from bot.usage.plain_text import escape_for_spreadsheet
 
 
 def render_csv(records: Sequence[JsonRecord], names: Iterable[str] = ()) -> str:

@@ -1,4 +1,4 @@
-"""Escapes texts from outside for terminals, spreadsheets and Markdown. Pure."""
+"""Escapes texts from outside for terminals and spreadsheets. Pure."""
 
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -8,7 +8,6 @@ from bot.tables import Line, TextTable
 
 _ESCAPED_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "\n")
-_MARKDOWN_SPECIALS = "\\`*_[]<>|~#$"
 
 
 def escape_for_terminal(text: str) -> str:
@@ -31,14 +30,6 @@ def escape_for_spreadsheet(text: str) -> str:
     if text.startswith(_FORMULA_PREFIXES):
         text = f"'{text}"
     return escape_for_terminal(text)
-
-
-def escape_for_markdown(text: str) -> str:
-    """The same for Markdown: every character means itself."""
-    return "".join(
-        f"\\{character}" if character in _MARKDOWN_SPECIALS else character
-        for character in escape_for_terminal(text)
-    )
 
 
 def _escape_character(character: str) -> str:

@@ -3,7 +3,7 @@
 Raises a CanvasgramError for whatever cannot be answered.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -20,8 +20,6 @@ from bot.errors import NothingFound, QuestionRefused
 from bot.tables import Line, TextTable
 from bot.usage import (
     audit_report,
-    chart_image,
-    charts,
     counter_report,
     formats,
     json_records,
@@ -32,7 +30,7 @@ from bot.usage import (
 )
 from bot.usage.headline import build_lines as build_headline
 from bot.usage.json_records import JsonRecord
-from bot.usage.plain_text import escape_for_markdown, escape_lines
+from bot.usage.plain_text import escape_lines
 from bot.usage.queries import load_report
 from bot.usage.query_args import (
     GROUPINGS,
@@ -44,15 +42,15 @@ from bot.usage.query_args import (
 )
 from bot.usage.report import Grouping, ReportQuery, UsageReport, name_people
 
-ReportFormat = Literal["table", "csv", "json", "md", "png"]
+ReportFormat = Literal["table", "csv", "json"]
 ListKind = Literal["turns", "calls", "readings"]
 DEFAULT_TOP = 20
 DEFAULT_SORT: Sort = "tokens"
 FORMATS: tuple[ReportFormat, ...] = get_args(ReportFormat)
 LIST_KINDS: tuple[ListKind, ...] = get_args(ListKind)
 
-Rendered = str | bytes | list[Line]
-"""A whole text, a picture, or lines and tables that a terminal lays out."""
+Rendered = str | list[Line]
+"""A whole text, or lines and tables that a terminal lays out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +93,21 @@ async def render_report(url: str, options: ReportOptions, *, now: float) -> Rend
     by: Grouping | None = None
     if options.by is not None:
         by = parse_choice("--by", options.by, GROUPINGS)
-    if form == "png":
-        by = by or "day"  # a picture of one bar says little
     async with open_readonly(url) as database:
         report = await load_report(database, ReportQuery(scope, by))
         if report.is_empty:
             raise NothingFound(_nothing_found_message(scope))
-        if form in {"csv", "json"}:  # for machines: numbers alone
-            return _RENDERERS[form](report, [])
+        if form == "csv":
+            names = json_records.list_record_fields(report.query.by or "group")
+            return formats.render_csv(json_records.build_records(report), names)
+        if form == "json":
+            return formats.render_json(json_records.build_report_object(report))
         async with database.long_read_transaction() as tx:
             names = await people.list_names(tx)
             calls_by_person = await report_sums.sum_calls(tx, scope, "user")
             speech_sums = await speeches.sum_speeches(tx, scope)
     headline = list(build_headline(report, calls_by_person, names, speech_sums))
-    return _RENDERERS[form](name_people(report, names), headline)
+    return _render_table(name_people(report, names), headline)
 
 
 async def render_audit(url: str, options: ReportOptions, *, now: float) -> Rendered:
@@ -120,7 +119,7 @@ async def render_audit(url: str, options: ReportOptions, *, now: float) -> Rende
     form = parse_choice("--format", options.form, FORMATS)
     is_of_one_person = scope == Scope(scope.since, scope.until, user=scope.user, zone=scope.zone)
     has_other_filter = not is_of_one_person or options.by is not None or options.what is not None
-    if form == "png" or options.sort != DEFAULT_SORT or has_other_filter:
+    if options.sort != DEFAULT_SORT or has_other_filter:
         raise QuestionRefused(
             "report audit goes with --since, --until, --user, --top, --format and --out alone."
         )
@@ -173,8 +172,8 @@ def _parse_scope(options: ReportOptions, now: float) -> Scope:
 async def _render_ranking(url: str, options: ReportOptions, scope: Scope, form: ReportFormat) -> Rendered:
     kind = parse_choice("--list", options.what or "", LIST_KINDS)
     sort = parse_choice("--sort", options.sort, SORTS)
-    if options.by is not None or form == "png":
-        raise QuestionRefused("--list shows things one by one: it goes with neither --by nor --format png.")
+    if options.by is not None:
+        raise QuestionRefused("--list shows things one by one: it does not go with --by.")
     if kind == "readings" and (sort != DEFAULT_SORT or not scope.is_everybody):
         raise QuestionRefused(
             "--list readings shows the newest of all users: it goes with --since, --until and --top alone."
@@ -212,8 +211,6 @@ def _render_list(form: ReportFormat, section: TextTable, records: list[JsonRecor
             return formats.render_csv(records)
         case "json":
             return formats.render_json(records)
-        case "md":
-            return formats.render_markdown([section], [])
     return [*escape_lines([section])]
 
 
@@ -227,12 +224,8 @@ def _render_table(report: UsageReport, headline: Sequence[str]) -> Rendered:
     lines: list[Line] = [*headline, ""]
     for section in _build_sections(report):
         lines += [section, ""]
-    return [*escape_lines([*lines, *_build_notes(report)])]
-
-
-def _render_markdown(report: UsageReport, headline: Sequence[str]) -> str:
-    lines = [f"- {escape_for_markdown(line)}" for line in headline]
-    return "\n".join([*lines, "", formats.render_markdown(_build_sections(report), _build_notes(report))])
+    notes = [*thinking_report.build_notes(report), *tables.build_notes(report)]
+    return [*escape_lines([*lines, *notes])]
 
 
 def _build_sections(report: UsageReport) -> list[TextTable]:
@@ -240,30 +233,3 @@ def _build_sections(report: UsageReport) -> list[TextTable]:
     if report.output_unit.has_canvases:
         return sections
     return [section.leave_out_canvases() for section in sections]
-
-
-def _build_notes(report: UsageReport) -> list[str]:
-    return [*thinking_report.build_notes(report), *tables.build_notes(report)]
-
-
-def _render_csv(report: UsageReport, _: Sequence[str]) -> str:
-    names = json_records.list_record_fields(report.query.by or "group")
-    return formats.render_csv(json_records.build_records(report), names)
-
-
-def _render_json(report: UsageReport, _: Sequence[str]) -> str:
-    return formats.render_json(json_records.build_report_object(report))
-
-
-def _render_picture(report: UsageReport, _: Sequence[str]) -> bytes:
-    title = next(tables.build_notes(report))
-    return chart_image.draw_png(charts.build_report_chart(report, title))
-
-
-_RENDERERS: Mapping[ReportFormat, Callable[[UsageReport, Sequence[str]], Rendered]] = {
-    "table": _render_table,
-    "md": _render_markdown,
-    "csv": _render_csv,
-    "json": _render_json,
-    "png": _render_picture,
-}

@@ -126,7 +126,6 @@ def test_what_machines_read_is_the_same_everywhere(show: Show) -> None:
     for command in (
         ("report", "--by", "user", "--format", "json"),
         ("report", "--by", "user", "--format", "csv"),
-        ("report", "--by", "user", "--format", "md"),
         ("turn", "7", "--json"),
         ("bench", "direct", "--json"),
     ):

@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 from PIL import Image, ImageFont
 
-from bot.db.usage.usage_sums import Scope, ToolSums, TurnCounts
+from bot.db.usage.usage_sums import Scope, TurnCounts
 from bot.translations.translator import ENGLISH, LANGUAGES, load_translator
 from bot.usage.chart_image import FONT_FILE, WIDTH, draw_png, draw_png_base64, list_ticks
 from bot.usage.charts import (
     CHART_DAYS,
-    MAX_GROUPS,
     UNDRAWABLE_LANGUAGES,
     build_daily_chart,
-    build_report_chart,
 )
 from bot.usage.report import Grouping, ReportQuery, ReportSums, UsageReport, build_report
 from tests.support.report_sums import UNKNOWN_SUMS, call_sums, turn_sums
@@ -42,24 +40,12 @@ def open_png(png: bytes) -> Image.Image:
     return image
 
 
-def list_values(panel: Any) -> Any:
-    (stack,) = panel["stacks"]
-    return stack["values"]
-
-
-DAYS = make_report(
-    "day",
-    calls=[call_sums(20_000), call_sums(20_001)],
-    turns=[turn_sums(20_000), turn_sums(20_001, settled=0)],
-)
-
-
 def test_a_persons_chart_has_thirty_days_also_on_the_first():
     report = make_report("day", turns=[turn_sums(TODAY, turns=5, answered=3)])
     chart = build_daily_chart(report, DATE, "You", ENGLISH, with_output=False)
     assert (len(chart["labels"]), chart["labels"][-1], chart["notes"]) == (CHART_DAYS, "2024-11-23", [])
     (panel,) = chart["panels"]
-    assert (panel["heading"], list_values(panel)) == ("Answers a day", [0] * 29 + [3])
+    assert (panel["heading"], panel["values"]) == ("Answers a day", [0] * 29 + [3])
     assert panel["total"] == "3"
 
 
@@ -72,8 +58,8 @@ def test_admins_see_canvases_too_and_what_is_not_known_of_them():
     report = make_report("day", calls=calls, turns=[turn_sums(TODAY - 1, turns=2), turn_sums(TODAY, turns=3)])
     chart = build_daily_chart(report, DATE, "You", ENGLISH, with_output=True)
     answers, canvases = chart["panels"]
-    assert list_values(answers) == [0] * 28 + [2, 3]
-    assert list_values(canvases) == [0] * 28 + [None, 7]
+    assert answers["values"] == [0] * 28 + [2, 3]
+    assert canvases["values"] == [0] * 28 + [None, 7]
     assert canvases["at least"] == [False] * 29 + [True]
     assert (answers["total"], canvases["total"]) == ("5", "≥ 7")
     assert chart["notes"] == ["≥ at least: not every count is known", "? unknown"]
@@ -126,121 +112,44 @@ def test_the_grid_has_few_round_lines(highest: float, are_whole: bool, ticks: li
     assert list_ticks(highest, are_whole=are_whole) == ticks
 
 
-def test_a_chart_has_everything_that_the_picture_shows():
-    chart = build_report_chart(DAYS, "You")
-    assert (chart["title"], chart["labels"]) == ("You", ["2024-10-04", "2024-10-05"])
-    seconds, canvases, cached = chart["panels"]
-    assert seconds["heading"] == "seconds"
-    assert [stack["name"] for stack in seconds["stacks"]][:2] == ["waits", "first text"]
-    assert seconds["stacks"][-1]["values"] == [1.5, None]  # intake and own
-    assert (list_values(canvases), list_values(cached)) == ([4, 4], [25, 25])
-
-
 def test_what_is_unknown_is_none_and_never_zero():
-    chart = build_report_chart(
-        make_report("day", calls=[call_sums(20_000, **UNKNOWN_SUMS)], turns=[turn_sums(20_000, settled=0)]),
-        "x",
-    )
-    assert [(panel["heading"], panel["stacks"]) for panel in chart["panels"]] == [("seconds", [])]
-    chart = build_report_chart(make_report("day", turns=[turn_sums(20_000)]), "x")
-    assert [panel["heading"] for panel in chart["panels"]] == ["seconds"]
     counted = make_report("day", turns=[TurnCounts(TODAY, 2, 0, 2)])
     (answers,) = build_daily_chart(counted, DATE, "You", ENGLISH, with_output=False)["panels"]
-    assert list_values(answers) == [0] * 29 + [None]
-    some = [call_sums(20_000, **UNKNOWN_SUMS), call_sums(20_001)]
-    _, canvases, cached = build_report_chart(make_report("day", calls=some), "x")["panels"]
-    assert (list_values(canvases), list_values(cached)) == ([None, 4], [None, 25])
+    assert answers["values"] == [0] * 29 + [None]
 
 
 def test_what_is_known_in_part_is_marked_as_at_least_so_much():
-    some = [
-        call_sums(20_000, canvases_known=1),
-        call_sums(20_001, partial=1),
-        call_sums(20_002),
-        call_sums(20_003, **UNKNOWN_SUMS),
+    calls = [
+        call_sums(TODAY - 3, canvases_known=1),
+        call_sums(TODAY - 2, partial=1),
+        call_sums(TODAY - 1),
+        call_sums(TODAY, **UNKNOWN_SUMS),
     ]
-    turns = [turn_sums(20_000, settled=1), turn_sums(20_001), turn_sums(20_002, settled=0), turn_sums(20_003)]
-    chart = build_report_chart(make_report("day", calls=some, turns=turns), "x")
-    seconds, canvases, _ = chart["panels"]
-    assert canvases["at least"] == [True, True, False, False]
-    assert seconds["at least"] == [True, False, False, False]
-    plain = {**chart, "panels": [{**panel, "at least": [False] * 4} for panel in chart["panels"]]}
+    chart = build_daily_chart(make_report("day", calls=calls), DATE, "You", ENGLISH, with_output=True)
+    _, canvases = chart["panels"]
+    assert canvases["at least"][-4:] == [True, True, False, False]
+    plain = {**chart, "panels": [{**panel, "at least": [False] * CHART_DAYS} for panel in chart["panels"]]}
     assert open_png(draw_png(chart)).tobytes() != open_png(draw_png(plain)).tobytes()
-
-
-def test_a_day_on_which_nothing_happened_is_zero_and_not_left_out():
-    chart = build_report_chart(
-        make_report(
-            "day", calls=[call_sums(20_000), call_sums(20_003)], turns=[turn_sums(20_000), turn_sums(20_003)]
-        ),
-        "x",
-    )
-    assert chart["labels"] == ["2024-10-04", "2024-10-05", "2024-10-06", "2024-10-07"]
-    seconds, canvases, cached = chart["panels"]
-    assert seconds["stacks"][-1]["values"] == [1.5, 0.0, 0.0, 1.5]
-    assert (list_values(canvases), list_values(cached)) == ([4, 0, 0, 4], [25, 0, 0, 25])
-    assert chart["notes"] == []
-
-
-def test_of_very_many_groups_the_newest_days_or_the_largest_are_drawn():
-    days = build_report_chart(
-        make_report("day", calls=[call_sums(day) for day in range(20_000, 20_040)]), "You"
-    )
-    assert len(days["labels"]) == MAX_GROUPS
-    assert days["labels"][-1] == "2024-11-12"
-    assert days["title"] == "You (31 of 40 shown)"
-    users = build_report_chart(
-        make_report("user", calls=[call_sums(user, canvases=user) for user in range(1, 41)]), "You"
-    )
-    assert users["labels"][0] == "40"
-
-
-def test_tools_are_drawn_by_how_they_ended():
-    tools = [
-        ToolSums("clock", "ok", 2, 2, 1.0),
-        ToolSums("clock", "error", 1, 1, 1.0),
-        ToolSums("b", None, 1, 0, 0.0),
-    ]
-    chart = build_report_chart(make_report("tool", tools=tools), "Tools")
-    (panel,) = chart["panels"]
-    assert panel["heading"] == "tool calls"
-    assert [(stack["name"], stack["values"]) for stack in panel["stacks"]] == [
-        ("ok", [2, 0]),
-        ("not well", [1, 0]),
-        ("not ended", [0, 1]),
-    ]
-    assert open_png(draw_png(chart)).width > 1000
 
 
 @pytest.mark.parametrize(
     "report",
     [
-        DAYS,
-        make_report(None, calls=[call_sums()], turns=[turn_sums()]),
-        make_report("model", calls=[call_sums("$x^2$ \x1b[0m 模型"), call_sums("b", **UNKNOWN_SUMS)]),
-        make_report("day", calls=[call_sums(20_000, **UNKNOWN_SUMS)], turns=[turn_sums(20_000, settled=0)]),
-        make_report("user", calls=[call_sums(user) for user in range(31)], turns=[turn_sums(1)]),
+        make_report("day"),
+        make_report("day", calls=[call_sums(TODAY)], turns=[turn_sums(TODAY)]),
+        make_report("day", calls=[call_sums(TODAY, **UNKNOWN_SUMS)], turns=[turn_sums(TODAY, settled=0)]),
     ],
-    ids=["days", "all", "models", "unknown", "many"],
+    ids=["nothing", "known", "unknown"],
 )
 def test_every_report_can_be_drawn_small_enough_for_a_chat(report: UsageReport):
-    image = open_png(draw_png(build_report_chart(report, "From 2024-10-04 $")))
+    image = open_png(draw_png(build_daily_chart(report, DATE, "$ 模型 " * 20, ENGLISH, with_output=True)))
     assert image.width + image.height < MAX_PHOTO_SIDES
     assert image.getextrema() != ((255, 255),) * 3
 
 
-def test_days_that_differ_look_different():
-    more = make_report(
-        "day",
-        calls=[call_sums(20_000, canvases=40), call_sums(20_001)],
-        turns=[turn_sums(20_000), turn_sums(20_001)],
-    )
-    assert draw_png(build_report_chart(DAYS, "x")) != draw_png(build_report_chart(more, "x"))
-    assert draw_png(build_report_chart(DAYS, "x")) == draw_png(build_report_chart(DAYS, "x"))
-
-
 async def test_it_is_drawn_in_a_process_of_its_own():
-    body = json.dumps(build_report_chart(DAYS, "You")).encode()
+    chart = build_daily_chart(make_report("day"), DATE, "You", ENGLISH, with_output=True)
+    body = json.dumps(chart).encode()
     limits = SandboxLimits(
         wall_seconds=50.0, cpu_seconds=40, memory_bytes=3 * 1024**3, max_result_bytes=4 * 1024**2
     )

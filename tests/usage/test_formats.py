@@ -10,7 +10,7 @@ from bot.db.usage.usage_sums import ApprovalSums, RetrySums, Scope, ServerSums, 
 from bot.db.usage.verdict_sums import VerdictSums
 from bot.domain import RefusalReason, ResultOutcome
 from bot.tables import TextTable
-from bot.usage.formats import render_csv, render_json, render_markdown
+from bot.usage.formats import render_csv, render_json
 from bot.usage.json_records import RETRY_REASONS, build_records, build_report_object, list_record_fields
 from bot.usage.plain_text import escape_lines
 from bot.usage.report import INTERVAL_COLUMNS, Grouping, ReportQuery, ReportSums, UsageReport, build_report
@@ -44,13 +44,6 @@ def test_a_table_lines_up_and_obeys_nothing():
 
 def test_a_table_takes_no_text_for_markup():
     assert "[bold]x[/bold] :smile:" in lay_out([TextTable("t", ("a",), (("[bold]x[/bold] :smile:",),))])
-
-
-def test_markdown_is_a_table_whose_cells_mean_themselves():
-    lines = render_markdown([SECTION], ["a *note*"]).splitlines()
-    assert lines[:4] == ["### Tokens", "", "| model | calls |", "| --- | ---: |"]
-    assert lines[4] == '| =HYPERLINK("http://x")\\\\x1b\\[31m\\|\\<b\\> | 2 |'
-    assert lines[-1] == "- a \\*note\\*"
 
 
 def test_csv_has_numbers_unknown_in_words_and_no_formula():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.usage.plain_text import escape_for_markdown, escape_for_spreadsheet, escape_for_terminal
+from bot.usage.plain_text import escape_for_spreadsheet, escape_for_terminal
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,3 @@ def test_plain_text_is_one_line_without_control_signs(text: str):
 def test_a_spreadsheet_finds_no_formula(sign: str):
     assert escape_for_spreadsheet(f"{sign}1+1").startswith("'")
     assert escape_for_spreadsheet(f"1{sign}1")[0] == "1"
-
-
-def test_markdown_means_every_sign_itself():
-    assert escape_for_markdown("a|b `c` *d* [e](f) <g>") == "a\\|b \\`c\\` \\*d\\* \\[e\\](f) \\<g\\>"
-    assert escape_for_markdown("x\ny") == "x\\ny".replace("\\", "\\\\")

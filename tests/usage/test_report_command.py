@@ -49,7 +49,6 @@ async def test_a_table_of_everything(filled: str):
     assert "Tokens" in text
     assert "Unknown, for the server did not tell: cached of 1 of 3 calls; sums leave them out." in text
     assert "Percentiles are exact" in text
-    assert await render(filled, form="md") != text
 
 
 async def test_a_report_begins_with_who_used_it_how_fast_it_was_and_what_failed(
@@ -67,7 +66,6 @@ async def test_a_report_begins_with_who_used_it_how_fast_it_was_and_what_failed(
     await UsageRows(database).add_turn(item=91, ending="stopped")
     used, _, failed, *_ = (await render(filled)).splitlines()
     assert (used.partition(",")[0], failed) == ("Used: 2 answers", "Failed: 1 of 4 turns.")
-    assert (await render(filled, form="md")).startswith("- Used: 2 answers")
     assert "Bob" not in await render(filled, by="user", form="json")
 
 
@@ -192,19 +190,11 @@ async def test_a_table_of_tools(filled: str):
     assert ["clock", "2", "0", "0", "1.000", "0.500", "0.500", "0.500"] in lines
 
 
-async def test_a_picture_is_of_days_unless_it_is_of_something_else(filled: str):
-    for by in (None, "tool"):
-        answer = await render_report(filled, ReportOptions(form="png", by=by), now=NOW)
-        assert isinstance(answer, bytes)
-        assert answer.startswith(b"\x89PNG")
-
-
 async def test_the_call_with_the_most_output(filled: str):
     records = json.loads(await render(filled, what="calls", sort="output", top=1, form="json"))
     assert [(record["user"], record["output"], record["tokens_per_second"]) for record in records] == [
         (6, 768, 256.0)
     ]
-    assert "| 768 |" in await render(filled, what="calls", form="md")
     assert "Model calls by tokens" in await render(filled, what="calls")
 
 
@@ -243,12 +233,11 @@ async def test_readings_of_the_counters_with_their_causes(database: Database, da
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"form": "xls"}, "--format must be one of table, csv, json, md, png."),
+        ({"form": "xls"}, "--format must be one of table, csv, json."),
         ({"by": "week"}, "--by must be one of"),
         ({"what": "tools"}, "--list must be one of turns, calls, readings."),
         ({"what": "calls", "sort": "name"}, "--sort must be one of"),
-        ({"what": "calls", "by": "day"}, "neither --by nor"),
-        ({"what": "calls", "form": "png"}, "neither --by nor"),
+        ({"what": "calls", "by": "day"}, "does not go with --by"),
         ({"top": 5}, "--top goes with --list"),
         ({"sort": "input", "by": "day"}, "--sort with --list turns"),
         ({"what": "readings", "sort": "input"}, "--list readings shows the newest"),
