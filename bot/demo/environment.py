@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bot.canvases import OutputUnit
 from bot.db.engine import Database, open_database
-from bot.db.usage import breakdowns
+from bot.db.usage import breakdowns, counter_readings
 from bot.db.usage.turn_steps import TurnSteps, find_turn, load_steps
 from bot.demo.gateway_process import GatewayProcess, run_gateway
 from bot.demo.web import DemoWeb, serve_web
@@ -83,6 +84,11 @@ class Demo:
         async with self.database.read_transaction() as tx:
             turn = await find_turn(tx, item)
             return None if turn is None else await load_steps(tx, turn, with_texts=False)
+
+    async def find_output_unit(self) -> OutputUnit:
+        """What the output of the model is counted in, as far as the gateway knows it."""
+        async with self.database.read_transaction() as tx:
+            return await counter_readings.find_output_unit(tx)
 
     async def wait_for_breakdowns(self) -> list[TurnSteps]:
         """All turns, as soon as each that has ended has its breakdown."""

@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Callable
 
+from bot.canvases import OutputUnit
 from bot.db.usage.turn_steps import TurnSteps
 from bot.demo.environment import Demo
 from bot.usage.breakdown import build_turn_breakdown, format_breakdown
+from bot.usage.intervals import name_interval
 
 MAX_SHOWN_CHARACTERS = 160  # characters of a tool's result
 _FAILED_ENDINGS = {"away", "too_long", "refused", "empty"}
@@ -28,8 +30,9 @@ async def run_exchange(demo: Demo, text: str, stop: asyncio.Event, echo: Echo) -
         _print_tools(turn, echo)
     for answer in answers or ["(no answer came)"]:
         echo(f"\nCanvasgram: {answer}")
+    unit = await demo.find_output_unit()
     for turn in turns:
-        _print_breakdown(turn, echo)
+        _print_breakdown(turn, unit, echo)
     echo(f"\n{_describe_simulation(demo)}")
     if answers and not any(turn.ending in _FAILED_ENDINGS for turn in turns):
         return 0
@@ -42,10 +45,12 @@ def _print_tools(turn: TurnSteps, echo: Echo) -> None:
         echo(f"  {tool.name} {_shorten(tool.arguments or '')} → {_shorten(result)}")
 
 
-def _print_breakdown(turn: TurnSteps, echo: Echo) -> None:
+def _print_breakdown(turn: TurnSteps, unit: OutputUnit, echo: Echo) -> None:
     breakdown = build_turn_breakdown(turn)
-    intervals = " · ".join(f"{kind} {seconds:.3f}" for kind, seconds in breakdown.interval_seconds)
-    echo(f"\n  {breakdown.total_seconds:.3f} s: {intervals}\n  {format_breakdown(breakdown)}")
+    intervals = " · ".join(
+        f"{name_interval(kind)} {seconds:.3f}" for kind, seconds in breakdown.interval_seconds
+    )
+    echo(f"\n  {breakdown.total_seconds:.3f} s: {intervals}\n  {format_breakdown(breakdown, unit)}")
 
 
 def _shorten(text: str) -> str:

@@ -10,6 +10,7 @@ from functools import partial
 from operator import itemgetter
 from pathlib import Path
 
+from bot.canvases import OutputUnit
 from bot.db.usage.turn_steps import TurnSteps
 from bot.demo.environment import POLL_SECONDS, Demo
 from bot.demo.turn_progress import build_progress, describe_gateway, name_tools
@@ -107,7 +108,8 @@ async def _show_breakdowns(demo: Demo, page: ChatPage) -> None:
             last_turn = turn.id
             message_ids = [part.message_id for part in turn.parts if part.message_id is not None]
             if message_ids:
-                page.show_breakdown(Lane.parse(turn.chat).chat, message_ids[-1], _to_page_breakdown(turn))
+                breakdown = _to_page_breakdown(turn, await demo.find_output_unit())
+                page.show_breakdown(Lane.parse(turn.chat).chat, message_ids[-1], breakdown)
         await asyncio.sleep(POLL_SECONDS)
 
 
@@ -120,17 +122,19 @@ async def _show_progress(demo: Demo, page: ChatPage) -> None:
         report = gateway.report
         if report is not None and (report is not shown_report or turn is None or not turn.account):
             turn = await demo.load_turn(report["item"])
+            unit = await demo.find_output_unit()
             shown_report = report
-            page.show("turn", build_progress(report, turn, gateway.outages, time.time()), report["chat"])
+            progress = build_progress(report, turn, gateway.outages, time.time(), unit)
+            page.show("turn", progress, report["chat"])
         page.show("gateway", {"text": describe_gateway(gateway.pid, gateway.outages, turn)})
         await asyncio.sleep(POLL_SECONDS)
 
 
-def _to_page_breakdown(turn: TurnSteps) -> dict[str, object]:
+def _to_page_breakdown(turn: TurnSteps, unit: OutputUnit) -> dict[str, object]:
     """A turn's breakdown as the page reads it; a kind is its colour in the palette."""
     breakdown = build_turn_breakdown(turn)
     return {
-        "summary": _summarize(breakdown, turn),
+        "summary": _summarize(breakdown, turn, unit),
         "whole": breakdown.total_seconds,
         "seconds": [
             {
@@ -141,12 +145,12 @@ def _to_page_breakdown(turn: TurnSteps) -> dict[str, object]:
             }
             for kind, seconds in breakdown.interval_seconds
         ],
-        "tokens": format_breakdown(breakdown),
+        "tokens": format_breakdown(breakdown, unit),
     }
 
 
-def _summarize(breakdown: TurnBreakdown, turn: TurnSteps) -> str:
-    """The whole, what most of it went into, and the canvases, in words for everybody."""
+def _summarize(breakdown: TurnBreakdown, turn: TurnSteps, unit: OutputUnit) -> str:
+    """The whole, what most of it went into, and the canvases if there are any, in words for everybody."""
     tool_words = dict.fromkeys(_PLAIN_TOOL_WORDS.get(tool.name, tool.name) for tool in turn.tools)
     words: dict[TimeKind, str] = {**_PLAIN_WORDS, "tool": " and ".join(tool_words)}
     seconds: defaultdict[str, float] = defaultdict(float)
@@ -157,7 +161,7 @@ def _summarize(breakdown: TurnBreakdown, turn: TurnSteps) -> str:
         f"{breakdown.total_seconds:.1f} s",
         f"{format_share(most, breakdown.total_seconds, decimals=0)} {word}",
     ]
-    if breakdown.canvases:
+    if unit.has_canvases and breakdown.canvases:
         noun = "canvas" if breakdown.canvases == 1 else "canvases"
         bound = "" if breakdown.output.is_complete else "≥ "
         parts.append(f"{bound}{breakdown.canvases} {noun}")

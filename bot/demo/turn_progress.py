@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from bot.canvases import OutputUnit
 from bot.db.usage.turn_steps import ToolStep, TurnSteps
 from bot.demo.gateway_process import Outage
 from bot.usage.intervals import INTERVAL_LABELS, Span, to_exclusive_spans
@@ -17,8 +18,10 @@ _MIN_SECONDS = 0.001  # of a step that is shown
 Json = dict[str, Any]
 
 
-def build_progress(report: Json, turn: TurnSteps | None, outages: Sequence[Outage], now: float) -> Json:
-    """The steps of a turn as the page reads them, in seconds since its begin.
+def build_progress(
+    report: Json, turn: TurnSteps | None, outages: Sequence[Outage], now: float, unit: OutputUnit
+) -> Json:
+    """The steps of a turn as the page reads them, in seconds since its begin; canvases where `unit` has any.
 
     `turn` has what is stored of it, None: nothing is; once that has its account, the turn is over.
     """
@@ -40,7 +43,9 @@ def build_progress(report: Json, turn: TurnSteps | None, outages: Sequence[Outag
     first_begin = min((span.begin for span in spans), default=end)
     spans += [*downtimes, *questions, Span("intake", received_at, first_begin)]
     steps: list[tuple[str, Span]] = []
-    for name, span in _name_steps(to_exclusive_spans(begin, end, spans), report["block_times"], tools):
+    exclusive_spans = to_exclusive_spans(begin, end, spans)
+    block_times = report["block_times"] if unit.has_canvases else None
+    for name, span in _name_steps(exclusive_spans, block_times, tools):
         if span.end - span.begin < _MIN_SECONDS:
             continue
         since = steps.pop()[1].begin if steps and steps[-1][0] == name else span.begin
@@ -71,9 +76,9 @@ def _to_downtime(outage: Outage, received_at: float, spans: Sequence[Span], end:
 
 
 def _name_steps(
-    spans: Sequence[Span], block_times: Sequence[float], tools: Sequence[ToolStep]
+    spans: Sequence[Span], block_times: Sequence[float] | None, tools: Sequence[ToolStep]
 ) -> Iterator[tuple[str, Span]]:
-    """Each span with its name, those of canvases cut where text came, as far as that is known."""
+    """Each span with its name, those of canvases cut where text came; `block_times` None: there are none."""
     canvas = 0
     call_begin = 0.0
     for span in spans:
@@ -81,6 +86,9 @@ def _name_steps(
         cuts: list[float] = []
         if span.kind == "tools":
             label = name_tools([tool for tool in tools if _has_run_in(tool, span)]) or label
+        if block_times is None:
+            yield label, span
+            continue
         if span.kind == "first canvas":
             call_begin = span.begin
         # The first text of a call ended its first canvas, and may have been shown a little later.

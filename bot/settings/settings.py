@@ -239,7 +239,8 @@ class Settings(BaseSettings):
 
     canvases_a_day: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = Field(
         500,
-        description="canvases (256 tokens) a member may use a day; off: unlimited; `/limits` overrides it",
+        description="units of 256 tokens (canvases, if the model writes some) a member may use a day; "
+        "off: unlimited; `/limits` overrides it",
     )
 
     # Data and backups

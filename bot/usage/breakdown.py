@@ -6,9 +6,8 @@ Pure: rows of the database and measured spans in, figures and texts out.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from bot.canvases import costs_canvases
+from bot.canvases import OutputUnit, costs_canvases
 from bot.db.usage.breakdowns import StoredBreakdown, TurnTimestamps
-from bot.db.usage.counter_readings import MAX_PIECE_TOKENS, MIN_JUDGED_TOKENS
 from bot.db.usage.turn_steps import TurnSteps
 from bot.usage.figures import UNKNOWN, format_canvases, format_share
 from bot.usage.intervals import (
@@ -85,14 +84,8 @@ def unmeasured_seconds(breakdown: StoredBreakdown) -> float:
 
 
 def build_turn_breakdown(turn: TurnSteps) -> TurnBreakdown:
-    """The figures of a turn whose breakdown is stored; no canvases where one sees that it came in pieces."""
+    """The figures of a turn whose breakdown is stored."""
     replies = [call for call in turn.calls if costs_canvases(call.purpose)]
-    canvases = _sum_or_none([call.canvases for call in replies if call.canvases is not None])
-    if any(
-        MIN_JUDGED_TOKENS <= (call.completion_tokens or 0) <= MAX_PIECE_TOKENS * call.blocks
-        for call in replies
-    ):
-        canvases = 0
     return TurnBreakdown(
         total_seconds=turn.account["whole"],
         interval_seconds=tuple(list_intervals(turn.account)),
@@ -104,12 +97,12 @@ def build_turn_breakdown(turn: TurnSteps) -> TurnBreakdown:
             [call.completion_tokens for call in turn.calls],
             was_cut=any(call.usage_partial for call in turn.calls),
         ),
-        canvases=canvases,
+        canvases=_sum_or_none([call.canvases for call in replies if call.canvases is not None]),
     )
 
 
-def format_breakdown(breakdown: TurnBreakdown) -> str:
-    """Calls, tokens and canvases in one line; what the server did not report is called unknown."""
+def format_breakdown(breakdown: TurnBreakdown, unit: OutputUnit) -> str:
+    """Calls, tokens and any canvases in one line; what the server did not report is called unknown."""
     if not breakdown.calls:
         return "no model call"
     calls = "1 model call"
@@ -119,7 +112,7 @@ def format_breakdown(breakdown: TurnBreakdown) -> str:
     tokens_in = f"{_format_tokens(breakdown.input)} tokens in ({cached_share})"
     tokens_out = f"{_format_tokens(breakdown.output)} out"
     parts = [calls, tokens_in, tokens_out]
-    if breakdown.canvases != 0:
+    if unit.has_canvases:
         parts.append(format_canvases(breakdown.canvases, "~"))
     return " · ".join(parts)
 

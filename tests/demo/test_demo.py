@@ -61,7 +61,7 @@ async def test_an_exchange_is_printed_with_its_tools_and_seconds():
     assert 'clock {"zone": "Asia/Tokyo"} → ' in lines
     assert "Canvasgram: In Tokyo it is " in lines
     assert " s: intake " in lines
-    assert " · first canvas " in lines
+    assert " · first text " in lines
     assert "2 model calls · " in lines
     assert "Simulated: the model" in lines
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bot.canvases import CANVASES, TOKENS, OutputUnit
 from bot.db.usage.breakdowns import (
     TurnTimestamps,
 )
@@ -180,8 +181,8 @@ def test_a_breakdown_shows_what_lasted():
     ]
 
 
-def format_calls(*calls: CallStep) -> str:
-    return format_breakdown(build_turn_breakdown(replace(TURN, account=ACCOUNT, calls=calls)))
+def format_calls(*calls: CallStep, unit: OutputUnit = CANVASES) -> str:
+    return format_breakdown(build_turn_breakdown(replace(TURN, account=ACCOUNT, calls=calls)), unit)
 
 
 def test_tokens_are_shown_in_one_line():
@@ -192,8 +193,7 @@ def test_tokens_are_shown_in_one_line():
     short = replace(CALL, completion_tokens=5)
     assert format_calls(short, CALL).endswith("· 262 out · ~3 canvases (estimated)")
     assert format_calls(short).endswith("· 5 out · ~1 canvas (estimated)")
-    in_pieces = replace(CALL, completion_tokens=257, blocks=60)
-    assert format_calls(in_pieces).endswith("· 257 out")
+    assert format_calls(CALL, unit=TOKENS).endswith("· 257 out")
 
 
 def test_what_the_server_did_not_count_is_unknown():

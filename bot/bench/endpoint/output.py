@@ -21,6 +21,7 @@ CANVAS_FOOTNOTES = (
     "An answer of one canvas has no rate: a canvas costs the same however few tokens stand in it.",
     "Steps: denoising steps a canvas. S/canvas: all seconds over all canvases.",
 )
+NOTHING_PUBLISHED = "What others have published is of DiffusionGemma, and not shown beside another model."
 FOOTNOTES = (
     "Tokens are the server's own counts.",
     "At once: how many were sent at a time; how many the server answers at a time, it does not tell.",
@@ -39,9 +40,7 @@ def format_lines(result: BenchResult, *, compare: bool = False) -> Iterator[Line
         yield ""
         yield table
     yield ""
-    yield from _list_footnotes(result)
-    if compare:
-        yield from READING_NOTES
+    yield from _list_footnotes(result, compare=compare)
 
 
 def format_markdown(result: BenchResult) -> Iterator[str]:
@@ -56,18 +55,20 @@ def format_markdown(result: BenchResult) -> Iterator[str]:
         yield _format_markdown_row(["---"] * table.text_columns + ["---:"] * number_columns)
         yield from (_format_markdown_row(line) for line in table.rows)
     yield ""
-    yield from (f"- {line}" for line in (*_list_footnotes(result), *READING_NOTES))
+    yield from (f"- {line}" for line in _list_footnotes(result, compare=True))
 
 
-def _list_footnotes(result: BenchResult) -> Iterator[str]:
+def _list_footnotes(result: BenchResult, *, compare: bool) -> Iterator[str]:
     yield from FOOTNOTES
     if result.has_canvases:
         yield from CANVAS_FOOTNOTES
     yield from result.sentences
+    if compare:
+        yield from READING_NOTES if result.has_canvases else (NOTHING_PUBLISHED,)
 
 
 def build_tables(result: BenchResult, *, compare: bool = True) -> Iterator[TextTable]:
-    """The tables that have anything to show; with `compare` the published figures come last."""
+    """The tables that have anything to show; with `compare` what others have published of it comes last."""
     if result.rows:
         conditions = tuple(_format_row_conditions(row) for row in result.rows)
         times = tuple(_format_row_times(row) for row in result.rows)
@@ -83,7 +84,7 @@ def build_tables(result: BenchResult, *, compare: bool = True) -> Iterator[TextT
             _TOOL_TITLES,
             tuple(_format_tool_case(tool) for tool in result.tools),
         )
-    if not compare:
+    if not (compare and result.has_canvases):
         return
     comparisons = tuple(_format_comparisons(result))
     if comparisons:

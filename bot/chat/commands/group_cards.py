@@ -31,11 +31,11 @@ MAX_LISTED = 40
 BUTTONS_PER_ROW = 2
 HOW_TO = translatable(
     "/groups lists my groups. `/groups TITLE limit 200` sets a group's daily limit in canvases, `/groups "
-    "TITLE name Canvas` what people call me there; `none` removes either."
+    "TITLE name Robin` what people call me there; `none` removes either."
 )
 _HOW_TO_IN_TOKENS = translatable(
     "/groups lists my groups. `/groups TITLE limit 50000` sets a group's daily limit in tokens, `/groups "
-    "TITLE name Canvas` what people call me there; `none` removes either."
+    "TITLE name Robin` what people call me there; `none` removes either."
 )
 NO_GROUPS = translatable(
     "I'm not in any group yet. Add me as you would a person. If one of my admins adds me, I start right away."
@@ -175,7 +175,7 @@ async def _build_card(context: ActionContext, group: Group) -> Part:
     lines += [
         "",
         translate(
-            "To change more: `/groups {chat} limit {limit}`, `/groups {chat} name Canvas`",
+            "To change more: `/groups {chat} limit {limit}`, `/groups {chat} name Robin`",
             chat=group.number,
             limit=_choose_example(unit),
         ),

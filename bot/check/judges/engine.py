@@ -94,9 +94,7 @@ def judge_output(observations: Observations) -> Verdict:
             "in tokens."
         )
     if count < 2 or tokens is None:
-        return unknown_verdict(
-            "The reply was one block, or was not counted: how long a canvas is does not show."
-        )
+        return unknown_verdict("The reply was one block, or was not counted: how it writes does not show.")
     steps = _measure_denoising_steps(observations)
     pace = _format_block_gap(response)
     if steps is not None:

@@ -25,8 +25,8 @@ CounterTotals = Mapping[str, Mapping[str, int | None]]
 
 _NO_TOTALS = "{}"  # as stored
 _JUDGED_CALLS = 50
-MIN_JUDGED_TOKENS = 64  # a shorter reply may be one block of either kind
-MAX_PIECE_TOKENS = 16  # that come at once where a model writes token by token, some guessed ahead
+_MIN_JUDGED_TOKENS = 64  # a shorter reply may be one block of either kind
+_MAX_PIECE_TOKENS = 16  # that come at once where a model writes token by token, some guessed ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +154,8 @@ async def find_output_unit(tx: Transaction) -> OutputUnit:
         model_calls.c.outcome == "ok"
     )
     rows = await tx.execute(newest.order_by(model_calls.c.id.desc()).limit(_JUDGED_CALLS))
-    long_calls = [row for row in rows if (row.completion_tokens or 0) >= MIN_JUDGED_TOKENS]
-    is_in_blocks = any(row.completion_tokens > MAX_PIECE_TOKENS * row.blocks for row in long_calls)
+    long_calls = [row for row in rows if (row.completion_tokens or 0) >= _MIN_JUDGED_TOKENS]
+    is_in_blocks = any(row.completion_tokens > _MAX_PIECE_TOKENS * row.blocks for row in long_calls)
     return CANVASES if is_in_blocks or not long_calls else TOKENS
 
 
