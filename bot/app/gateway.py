@@ -3,7 +3,6 @@
 import asyncio
 import importlib
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -37,6 +36,7 @@ from bot.usage.recorder import UsageRecorder
 from tools.threads import run_in_thread
 
 HEAD_START_SECONDS = 0.1  # of what waits, before the import of a large library takes the processor
+FIRST_ANSWER_SECONDS = 1.0  # of what waited for the client, before what can come later
 CALL_CHECKER = "tools.arguments"  # loads jsonschema
 
 log = logging.getLogger(__name__)
@@ -156,8 +156,6 @@ class Gateway:
             await self.replica.leadership.run(work)
 
     async def _run_leader(self, first_admin_link: FirstAdminLink) -> None:
-        admins = self.access.list_admins()
-        admin_languages = {admin: self.access.get_languages(admin).effective for admin in admins}
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.intake.run(), name="intake")
             tasks.create_task(self.reconciliation.run(), name="reconciliation")
@@ -167,16 +165,19 @@ class Gateway:
             tasks.create_task(self.document_folder.run(), name="document folder")
             tasks.create_task(self.kept_file_indexer.run(), name="kept file indexer")
             if self.sets_menus:
-                tasks.create_task(self._set_menus(admin_languages), name="menus")
+                tasks.create_task(self._set_menus(), name="menus")
             tasks.create_task(self._update_group_sight(), name="group sight")
             tasks.create_task(first_admin_link.run(), name="first admin link")
             tasks.create_task(self._warm_cache(), name="cache warm-up")
             log.info("ready: fetching messages from Telegram", extra={"action": "app.ready"})
 
-    async def _set_menus(self, admin_languages: Mapping[int, str]) -> None:
-        """Set the menus behind the first poll, which would wait for all catalogues."""
-        await self.intake.has_begun.wait()
-        await self.best_effort_calls.set_menus(admin_languages)
+    async def _set_menus(self) -> None:
+        """Set the menus behind the first answer, which would wait for all catalogues and a dozen calls."""
+        await self._wait_for_first_answer()
+        admins = self.access.list_admins()
+        await self.best_effort_calls.set_menus(
+            {admin: self.access.get_languages(admin).effective for admin in admins}
+        )
 
     async def _update_group_sight(self) -> None:
         """Ask behind the first poll what the bot sees in each of its groups."""
@@ -189,13 +190,14 @@ class Gateway:
         await self.cache_warmup.run()
 
     async def _load_late_libraries(self) -> None:
-        """Import what answers need behind the first poll, so that neither that nor a message waits.
+        """Import what tool calls need once a message that waited for the model's client is answered."""
+        await self._wait_for_first_answer()
+        await run_in_thread(importlib.import_module, CALL_CHECKER)
 
-        A message that waited for the client is answered before what only tool calls need is imported.
-        """
+    async def _wait_for_first_answer(self) -> None:
+        """Import what answers need behind the first poll, and leave a message that waits its time."""
         if self.replica is None:
             await self.intake.has_begun.wait()
         await asyncio.sleep(HEAD_START_SECONDS)
         await self.model.connect()
-        await asyncio.sleep(HEAD_START_SECONDS)
-        await run_in_thread(importlib.import_module, CALL_CHECKER)
+        await asyncio.sleep(FIRST_ANSWER_SECONDS)
