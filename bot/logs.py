@@ -29,7 +29,6 @@ _TALKATIVE = (
     "sqlalchemy",
     "aiosqlite",
     "alembic",
-    "filelock",
     "telegramify_markdown",
     "trafilatura",
     "asyncio",
