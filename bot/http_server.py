@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 
 class _Server(uvicorn.Server):
@@ -47,16 +47,21 @@ class _Server(uvicorn.Server):
         yield
 
 
-class BoundedProtocol(H11Protocol):
-    """Ends connections that are too many, and those that bring no whole request in time.
+class BoundedProtocol(HttpToolsProtocol):
+    """Ends connections that are too many, those that bring no whole request in time, and endless heads.
 
-    Each is an open file, of which a process may have few: without any left it cannot reach Telegram.
+    Each is an open file, of which a process may have few: without any left it cannot reach Telegram. httptools
+    itself has no bounds: it keeps a head, a chunk's head or trailers, however long, and all requests that come
+    before the first is answered.
     """
 
     max_connections = 200
+    max_head_bytes = 65_536  # beside what comes with its end
+    max_waiting_requests = 16
     request_seconds = 20.0
     _checked_cycle: RequestResponseCycle | None = None
     _next_check: asyncio.TimerHandle | None = None
+    _head_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -69,6 +74,29 @@ class BoundedProtocol(H11Protocol):
         if self._next_check is not None:
             self._next_check.cancel()
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._head_bytes += len(data)
+        super().data_received(data)
+        if self._head_bytes > self.max_head_bytes and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too large.")
+
+    def on_message_begin(self) -> None:
+        if len(self.pipeline) >= self.max_waiting_requests:
+            raise ValueError("too many requests wait")  # the parser ends; the client is told 400
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._head_bytes = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._head_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._head_bytes = 0
+        super().on_message_complete()
 
     def _check_progress(self) -> None:
         """End the connection unless a request is being answered, or another one was since the last check."""
@@ -90,7 +118,7 @@ async def serve(
     host: str = "127.0.0.1",
     port: int = 0,
     keep_alive_seconds: int = 5,
-    protocol: type[H11Protocol] = H11Protocol,
+    protocol: type[HttpToolsProtocol] = HttpToolsProtocol,
 ) -> AsyncIterator[str]:
     """Serve `app` while the block runs; yields its base URL, such as `http://127.0.0.1:40123`.
 

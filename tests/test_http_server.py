@@ -1,4 +1,4 @@
-"""Clients that bring no request cannot use up the open files of the gateway; IPv6."""
+"""Clients that bring no request, or an endless one, cannot use up what the gateway has; IPv6."""
 
 import asyncio
 import contextlib
@@ -29,10 +29,10 @@ class _Client:
         self._port = urlsplit(url).port
         self._data = data
 
-    async def __aenter__(self) -> asyncio.StreamReader:
-        reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
+    async def __aenter__(self) -> "_Client":
+        self.reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
         self._writer.write(self._data)
-        return reader
+        return self
 
     async def __aexit__(self, *_: object) -> None:
         self._writer.close()
@@ -65,9 +65,78 @@ async def test_a_connection_without_a_whole_request_ends_and_a_long_answer_does_
         _Client(url, REQUEST + b"Connection: close\r\n\r\n") as waiting,
         _Client(url, data) as slow,
     ):
-        await read_to_end(slow)
+        await read_to_end(slow.reader)
         slow_has_ended.set()
-        assert b"answered" in await read_to_end(waiting)
+        assert b"answered" in await read_to_end(waiting.reader)
+
+
+class _SmallProtocol(BoundedProtocol):
+    max_head_bytes = 1000
+    max_waiting_requests = 2
+
+    def data_received(self, data: bytes) -> None:
+        """Take it as if it came in pieces."""
+        for start in range(0, len(data), 100):
+            if not self.transport.is_closing():
+                super().data_received(data[start : start + 100])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\r\n" * 1000,
+        b"GET /" + b"a" * 2000,
+        REQUEST + b"X: " + b"a" * 2000,
+        REQUEST + b"X: a\r\n" * 1000,
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"a" * 2000,
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: " + b"a" * 2000,
+        (REQUEST + b"\r\n") * 5,
+    ],
+    ids=("empty lines", "address", "a header", "headers", "a chunk's head", "trailers", "requests"),
+)
+async def test_a_request_without_an_end_is_refused_and_no_other_one_is(
+    data: bytes, caplog: pytest.LogCaptureFixture
+):
+    has_ended = asyncio.Event()
+
+    async def answer(_: Request) -> Response:
+        await has_ended.wait()
+        return PlainTextResponse("answered")
+
+    app = Starlette(routes=[Route("/", answer, methods=["GET", "POST"])])
+    async with serve(app, protocol=_SmallProtocol) as url, _Client(url, data) as client:
+        received = await read_to_end(client.reader)
+        has_ended.set()
+        large = REQUEST + b"Connection: close\r\nX: " + b"a" * 900 + b"\r\n\r\n"
+        async with _Client(url, large) as other:
+            assert b"answered" in await read_to_end(other.reader)
+    assert received.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"hello\r\n\r\n",
+        b"GET / HTTP/9\r\n\r\n",
+        b"CONNECT a:1 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET \xff HTTP/1.1\r\nHost: x\r\n\r\n",
+        REQUEST + b"A b: c\r\n\r\n",
+        REQUEST + b"X: a\0b\r\n\r\n",
+        REQUEST + b"Content-Length: -1\r\n\r\n",
+        REQUEST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        REQUEST + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+    ],
+)
+async def test_what_is_no_request_is_answered_so_without_a_traceback(
+    head: bytes, caplog: pytest.LogCaptureFixture
+):
+    app = Starlette(routes=[Route("/", lambda _: PlainTextResponse("answered"))])
+    async with serve(app, protocol=BoundedProtocol) as url, _Client(url, head) as client:
+        received = await read_to_end(client.reader)
+    assert received.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert received.endswith(b"\r\n\r\nInvalid HTTP request received.")
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 async def test_more_connections_than_there_may_be_are_ended_at_once():
@@ -81,9 +150,9 @@ async def test_more_connections_than_there_may_be_are_ended_at_once():
         _Client(url, REQUEST) as second,
         _Client(url, REQUEST + b"\r\n") as third,
     ):
-        assert not await read_to_end(third)
-        assert not first.at_eof()
-        assert not second.at_eof()
+        assert not await read_to_end(third.reader)
+        assert not first.reader.at_eof()
+        assert not second.reader.at_eof()
 
 
 def can_listen_on_ipv6() -> bool:

@@ -16,6 +16,7 @@ from bot.llm.seats import Seats
 from bot.settings import Settings
 
 if TYPE_CHECKING:
+    from bot.admin.app import AdminRoutes
     from bot.monitoring.health import PortApp
 
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
@@ -89,19 +90,15 @@ async def serve_monitoring(
                     gateway.own_shares,
                 ),
             )
-            receiver = HookReceiver(database, settings.admin_ids, lambda: gateway.worker.is_draining)
-            routes = []
+            routes: AdminRoutes = []
             if settings.admin_page == "on":
                 from bot.app.admin_page import open_admin_page
 
                 page = open_admin_page(settings, database, gateway, seats_by_endpoint)
-                routes.extend(await stack.enter_async_context(page))
-            port_app.app = build_app(
-                gateway.is_ready,
-                metrics,
-                gateway.sign_ins,
-                [receiver.build_route(), *routes],
-                gateway.own_shares,
+                routes = await stack.enter_async_context(page)
+            port_app.pages = build_app(
+                gateway.is_ready, metrics, gateway.sign_ins, routes, gateway.own_shares
             )
-            stack.callback(setattr, port_app, "app", None)
+            port_app.hooks = HookReceiver(database, settings.admin_ids, lambda: gateway.worker.is_draining)
+            stack.callback(port_app.close)
         yield

@@ -14,19 +14,30 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bot.db.shares import OwnShares
 from bot.errors import StoreUnavailable
+from bot.monitoring.hook_page import HOOKS_PATH
 from bot.monitoring.metrics import GatewayMetrics
 from bot.monitoring.sign_in_page import WaitingSignIns, build_sign_in_route
 
 
 class PortApp:
-    """What HTTP_PORT serves: `app`, and without one only that the process is alive, and not ready."""
+    """What HTTP_PORT serves: `hooks` below their path, else `pages`.
 
-    app: ASGIApp | None = None
+    Without them: only that the process is alive, and not ready.
+    """
+
+    pages: ASGIApp | None = None
+    hooks: ASGIApp | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self.hooks if scope["path"].startswith(HOOKS_PATH) else self.pages
         status = 200 if scope["path"] == "/healthz" else 503
-        answer = self.app or JSONResponse({"live": True, "ready": False}, status)
+        answer = app or JSONResponse({"live": True, "ready": False}, status)
         await answer(scope, receive, send)
+
+    def close(self) -> None:
+        """Serve nothing more."""
+        self.pages = None
+        self.hooks = None
 
 
 def build_app(

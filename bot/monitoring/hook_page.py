@@ -1,4 +1,4 @@
-"""Takes what other programs post to hooks, as a route of the app at HTTP_PORT.
+"""Takes what other programs post to hooks, as an app below `/hooks/` at HTTP_PORT.
 
 A post is an item of the inbox, on the disk, before it is answered with 202. Nothing is written for one that
 is refused.
@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from bot.db.engine import Database
 from bot.db.queues import hooks
 from bot.db.queues.hooks import Hook, PostVerdict
 from bot.errors import StoreUnavailable
 
+HOOKS_PATH = "/hooks/"  # below it is the name of a hook
 BODY_SECONDS = 20.0  # for the whole of a body
 _NO_HEADERS = {"cache-control": "no-store"}
 
@@ -34,6 +35,8 @@ class _PostRefused(Exception):
             headers["retry-after"] = str(retry_seconds)
         if status == 401:
             headers["www-authenticate"] = "Bearer"
+        if status == 405:
+            headers["allow"] = "POST"
         self.answer = JSONResponse({"error": reason}, status, headers)
 
 
@@ -46,9 +49,10 @@ class HookReceiver:
     is_stopping: Callable[[], bool]
     clock: Callable[[], float] = time.time
 
-    def build_route(self) -> Route:
-        """Build the route of all hooks."""
-        return Route("/hooks/{name}", self._answer, methods=["POST"])
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a post, before any routing: most are refused where a program posts as fast as it can."""
+        answer = await self._answer(Request(scope, receive))
+        await answer(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
         if self.is_stopping():
@@ -62,7 +66,9 @@ class HookReceiver:
         return JSONResponse({"stored": True, "repeated": verdict.outcome == "repeated"}, 202, _NO_HEADERS)
 
     async def _receive(self, request: Request) -> PostVerdict:
-        name = request.path_params["name"]
+        if request.method != "POST":
+            raise _PostRefused(405, "Only POST.")
+        name = request.scope["path"].removeprefix(HOOKS_PATH)
         secret = _read_secret(request.headers.get("authorization", ""))
         # GitHub names its deliveries by a header of its own.
         key = request.headers.get("idempotency-key") or request.headers.get("x-github-delivery")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from starlette.applications import Starlette
 
 from bot.db.database_url import parse_database_path
 from bot.db.engine import Database, open_database
@@ -195,7 +194,7 @@ async def test_a_gateway_that_stops_takes_no_post_and_one_whose_admin_was_unset_
     assert secret is not None
     for admins, is_stopping, status in (((7,), True, 503), ((7,), False, 202), ((), False, 401)):
         receiver = HookReceiver(database, admins, partial(bool, is_stopping))
-        transport = httpx.ASGITransport(Starlette(routes=[receiver.build_route()]))
+        transport = httpx.ASGITransport(receiver)
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:
             assert (await Poster(http)("bell", secret)).status_code == status
     async with database.read_transaction() as tx:
