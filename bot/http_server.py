@@ -50,9 +50,9 @@ class _Server(uvicorn.Server):
 class BoundedProtocol(HttpToolsProtocol):
     """Ends connections that are too many, those that bring no whole request in time, and endless heads.
 
-    Each is an open file, of which a process may have few: without any left it cannot reach Telegram. httptools
-    itself has no bounds: it keeps a head, a chunk's head or trailers, however long, and all requests that come
-    before the first is answered.
+    Each is an open file, of which a process may have few: without any left it cannot reach Telegram. And
+    httptools has no bounds itself: it keeps a head, a chunk's head or trailers, however long, and all
+    requests that come before the first is answered.
     """
 
     max_connections = 200
