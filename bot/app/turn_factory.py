@@ -49,6 +49,7 @@ FILES_DIVISOR = 4  # a prompt divided by this is what the files of a turn may ta
 HEAD_TOKENS = 1000  # about those of system text and tools; pictures may take half of the rest
 MAX_STEPS = 8  # model calls of one turn
 MIN_MESSAGE_TOKENS = 500  # tokens a prompt must leave at least for what a user writes
+MODEL_WAIT_SECONDS = 600.0  # that an endpoint may be away before a turn gives up
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +130,13 @@ class TurnFactory:
             max_context_tokens=settings.max_context_tokens,
             lineages=self._list_lineages() if settings.warm_up == "on" else (),
         )
-        follows_server = settings.warm_up == "on" and settings.image_tokens == "auto"
         cache_warmup = CacheWarmup(
             self.ledger,
             self.model,
             config,
             model_name=lambda: self.model.name,
             notify_admins=self.notify_admins,
-            on_image_tokens=self._set_image_tokens if follows_server else None,
+            on_image_tokens=self._set_image_tokens if settings.warm_up == "on" else None,
         )
         self.tool_registry.on_members_changed = cache_warmup.trigger
         return cache_warmup
@@ -185,7 +185,7 @@ class TurnFactory:
         main_caller = ModelCaller(
             self.ledger,
             self.model,
-            patience_seconds=self.settings.model_wait,
+            patience_seconds=MODEL_WAIT_SECONDS,
             notify_admins=self.notify_admins,
             on_cache_lost=on_cache_lost,
         )
@@ -196,7 +196,7 @@ class TurnFactory:
             fallback_caller = ModelCaller(
                 self.ledger,
                 self.fallback.model,
-                patience_seconds=self.settings.model_wait,
+                patience_seconds=MODEL_WAIT_SECONDS,
                 notify_admins=self.notify_admins,
                 endpoint_label="second model endpoint",
             )

@@ -11,7 +11,7 @@ from bot.check.observations import Observations
 
 _VLLM_FLAG = re.compile("(?:no )?--")
 RULES: Final[Sequence[CheckRule]] = (
-    CheckRule("reachable", "without it messages wait, up to MODEL_WAIT seconds", server.judge_reachable),
+    CheckRule("reachable", "without it messages wait, up to ten minutes", server.judge_reachable),
     CheckRule("version", "fields, flags and faults differ from release to release", server.judge_version),
     CheckRule("router", "its /metrics is that of one server alone", server.judge_router),
     CheckRule("protocol", "what is missing is done without, or not at all", server.judge_protocol),

@@ -156,7 +156,6 @@ async def open_demo(
             "telegram_api_url": telegram_url,
             "model_url": model.url,
             "model_max_tokens": 2048,  # so that long answers come in several messages
-            "model_wait": 60,
             "database_url": database_url,
             "access": "open",
             "admin_ids": str(PERSON_ID),

@@ -92,14 +92,6 @@ class Settings(BaseSettings):
         le=262_144,
         description="longest reply of one model call, in tokens; a tool call that was cut gets 3,072 or more",
     )
-    model_wait: float = Field(
-        600,
-        ge=0,
-        le=MAX_TURN_SECONDS,
-        allow_inf_nan=False,
-        description="seconds to wait for an endpoint that is down",
-    )
-
     model_metrics_urls: ServerAddresses = Field(
         (),
         description="behind a router: the servers' own addresses, separated by commas, for their counters",
@@ -155,11 +147,6 @@ class Settings(BaseSettings):
     )
     prompt_budget: int = Field(8000, ge=2000, le=262_144, description="largest prompt, in tokens")
     turn_images: int = Field(4, ge=0, le=16, description="most images the model sees in one turn")
-
-    image_tokens: Annotated[Literal["auto", "280", "560", "1120"], Lower] = Field(
-        "auto",
-        description="tokens of a picture: 280, 560, 1120, or what the warm-up finds the endpoint to take",
-    )
 
     # Voice
 
@@ -383,11 +370,6 @@ class Settings(BaseSettings):
         """The address of HTTP_PORT on this machine."""
         loopback = "[::1]" if ":" in self.http_host else "127.0.0.1"
         return f"http://{loopback}:{self.http_port}"
-
-    @property
-    def fixed_image_tokens(self) -> int | None:
-        """Tokens of a picture; None: as many as the endpoint gives it."""
-        return None if self.image_tokens == "auto" else int(self.image_tokens)
 
     @property
     def max_reply_canvases(self) -> int:

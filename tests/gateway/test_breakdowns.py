@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select, update
 
+from bot.app import turn_factory
 from bot.bench.harness.prose import write_prose
 from bot.db.engine import Database, open_database
 from bot.db.tables import inbox, lives
@@ -149,6 +150,7 @@ async def _is_settled(database: Database) -> bool:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder, "HEARTBEAT_SECONDS", 0.2)
     monkeypatch.setattr(model_caller, "BACKOFF_SECONDS", (0.02, 0.05))
+    monkeypatch.setattr(turn_factory, "MODEL_WAIT_SECONDS", 0.5)
 
 
 @pytest.mark.sqlite
@@ -168,7 +170,6 @@ async def test_every_breakdown_equals_an_independent_clock(tmp_path: Path, seed:
                 fallback_url=f"{url}/v1" if seed % 2 else None,
                 model_seats=3,
                 model_max_tokens=600,
-                model_wait=0.5,
                 approval_seconds=2,
             ) as gateway,
         ):

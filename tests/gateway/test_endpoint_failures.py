@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from bot.app import turn_factory
 from bot.bench.harness.prose import write_prose
 from bot.db.engine import open_database
 from bot.db.tables import model_calls, tool_calls, turns
@@ -86,8 +87,11 @@ async def test_an_unknown_model_is_said_and_admins_hear_why(tmp_path: Path):
     assert any("MODEL_NAME" in text for text in texts)
 
 
-async def test_an_endpoint_away_for_too_long_is_given_up_honestly(tmp_path: Path):
-    async with running_gateway(tmp_path, model_wait=0.2) as gateway:
+async def test_an_endpoint_away_for_too_long_is_given_up_honestly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(turn_factory, "MODEL_WAIT_SECONDS", 0.2)
+    async with running_gateway(tmp_path) as gateway:
         gateway.endpoint.inject_fault("busy", times=None)
         gateway.ann.send("hello")
         texts = await gateway.wait_for_texts(2)

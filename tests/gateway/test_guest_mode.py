@@ -4,9 +4,11 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
 from sqlalchemy import insert, select
 
 from bot.agent.prompt import GATEWAY_INSTRUCTION, GUEST_LINE
+from bot.app import turn_factory
 from bot.chat.commands.forget import GUEST_NOTICE
 from bot.db.engine import Database, open_database
 from bot.db.maintenance import retention
@@ -104,8 +106,11 @@ async def test_a_long_answer_goes_on_in_private_and_a_stranger_hears_nothing(tmp
         assert not any("and me?" in str(request.body) for request in gateway.endpoint.requests)
 
 
-async def test_a_guest_asks_nobody_and_says_that_an_answer_is_lost(tmp_path: Path):
-    async with running_gateway(tmp_path, guest_mode="on", thinking="off", model_wait=0) as gateway:
+async def test_a_guest_asks_nobody_and_says_that_an_answer_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(turn_factory, "MODEL_WAIT_SECONDS", 0.0)
+    async with running_gateway(tmp_path, guest_mode="on", thinking="off") as gateway:
         elsewhere = open_elsewhere(gateway)
         quoted = gateway.api.person(STRANGER, "Sam").send("the sky is green", thread=elsewhere)
         page = format_tool_call("fetch_page", {"url": "http://example.com/?nobody=wrote"})

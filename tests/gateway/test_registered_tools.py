@@ -63,7 +63,8 @@ async def send_and_wait(
 
 def is_warmup(request: RequestRecord) -> bool:
     """Whether it is a warm-up of the gateway."""
-    return request.body.get("messages", [{}])[-1].get("content") in cache_warmup.WARMUP_PROMPTS
+    content = request.body.get("messages", [{}])[-1].get("content")
+    return content in cache_warmup.WARMUP_PROMPTS or cache_warmup.PICTURE_PROMPT in str(content)
 
 
 def last_tool_result(requests: list[RequestRecord]) -> str:
@@ -75,7 +76,7 @@ async def test_a_chat_is_offered_what_it_is_granted_from_its_next_conversation_o
     tmp_path: Path, folder: Path
 ) -> None:
     async with running_gateway(
-        tmp_path, tools_dir=str(folder), access="open", warm_up="on", thinking="off", image_tokens="280"
+        tmp_path, tools_dir=str(folder), access="open", warm_up="on", thinking="off"
     ) as gateway:
         ann = await send_and_wait(gateway, ADMIN, CALL)
         assert last_tool_result(ann) == "hello, Bo"

@@ -103,10 +103,8 @@ async def test_it_is_repeated_when_triggered_and_once_for_all_triggers_meanwhile
 
 async def test_an_endpoint_that_came_back_with_an_empty_cache_is_warmed_again(tmp_path: Path) -> None:
     endpoint = SimulatedEndpoint()
-    async with running_gateway(
-        tmp_path, endpoint, warm_up="on", image_tokens="280", thinking="off", model_wait=60
-    ) as gateway:
-        await wait_until(lambda: requests_finished(endpoint, 2)())
+    async with running_gateway(tmp_path, endpoint, warm_up="on", thinking="off") as gateway:
+        await wait_until(lambda: requests_finished(endpoint, 3)())
         endpoint.inject_fault("crash")
         gateway.ann.send("@@say:Here.@@")
         await wait_until(lambda: endpoint.requests[-1].fault_kind == "crash")
@@ -119,10 +117,8 @@ async def test_an_endpoint_that_came_back_with_an_empty_cache_is_warmed_again(tm
 
 async def test_an_endpoint_that_kept_its_cache_is_not_warmed_again(tmp_path: Path) -> None:
     endpoint = SimulatedEndpoint()
-    async with running_gateway(
-        tmp_path, endpoint, warm_up="on", image_tokens="280", thinking="off"
-    ) as gateway:
-        await wait_until(lambda: requests_finished(endpoint, 2)())
+    async with running_gateway(tmp_path, endpoint, warm_up="on", thinking="off") as gateway:
+        await wait_until(lambda: requests_finished(endpoint, 3)())
         endpoint.inject_fault("busy", times=2)
         gateway.ann.send("@@say:Here.@@")
         await gateway.api.wait_until(lambda: "Here." in gateway.texts())

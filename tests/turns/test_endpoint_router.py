@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.app import turn_factory
 from bot.db.conversations.turns import NewTurn, open_turn, set_endpoint
 from bot.db.engine import Database
 from bot.db.tables import model_calls, tool_calls, turns
@@ -90,7 +91,8 @@ async def test_when_both_are_down_each_is_tried_until_patience_ends(
 ):
     # The last one alone is longer than the patience.
     monkeypatch.setattr(model_caller, "BACKOFF_SECONDS", (0.0, 0.0, 11.0))
-    async with open_two_endpoints(tmp_path, model_wait=10) as both:
+    monkeypatch.setattr(turn_factory, "MODEL_WAIT_SECONDS", 10.0)
+    async with open_two_endpoints(tmp_path) as both:
         both.main.inject_fault("busy", times=None)
         both.fallback.inject_fault("busy", times=None)
         both.gateway.ann.send("@@say:here@@")

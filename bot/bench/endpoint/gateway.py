@@ -228,7 +228,6 @@ async def _open_gateway(target: BenchTarget, folder: Path) -> AsyncIterator[_Gat
         "MODEL_NAME": target.model,
         "MODEL_SEATS": str(MAX_CONCURRENT_CALLS),
         "MODEL_MAX_TOKENS": str(MAX_ANSWER_TOKENS),
-        "MODEL_WAIT": "0",
         "THINKING": "off",
         "WARM_UP": "off",
     }
