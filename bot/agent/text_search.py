@@ -16,7 +16,16 @@ from itertools import accumulate
 
 from bot.agent.passages import PlacedPassage, cut_passage, is_duplicate
 from bot.agent.search_terms import Term, build_terms, normalize
-from bot.agent.word_index import PIECE_CHARS, PIECE_STEP, WordIndex, split_pieces, to_mark, to_piece
+from bot.agent.word_index import (
+    PIECE_CHARS,
+    PIECE_STEP,
+    Marks,
+    WordIndex,
+    find_marks,
+    split_pieces,
+    to_mark,
+    to_piece,
+)
 
 MIN_RELATIVE_SCORE = 0.3  # of the best passage's score: what has less is not worth reading
 MAX_RANKED_PIECES = 40
@@ -40,7 +49,7 @@ QUESTION_MARKS = ("?", "？", "؟")
 
 _SEPARATOR = "\0"  # of pieces that are read together
 
-_Marks = dict[int, list[tuple[float, str]]]
+_Marks = dict[int, Marks]
 """What `find_marks` finds in indexed texts, by the first piece of each."""
 
 
@@ -144,11 +153,12 @@ class _Pieces:
         self._plain = _SEPARATOR.join(plain)
         self._starts = list(accumulate((length + 1 for length in self._lengths), initial=0))
         self._indexes: dict[int, WordIndex] = {}  # by their first pieces
-        self._count = len(read)
+        self._read_count = len(read)
         for index in indexes:
-            self._indexes[self._count] = index
-            self._firsts.append(self._count)
-            self._count += index.piece_count
+            self._indexes[len(self._lengths)] = index
+            self._firsts.append(len(self._lengths))
+            self._lengths += index.list_lengths()
+        self._count = len(self._lengths)
         char_count = len(self._plain) + sum(index.char_count for index in indexes)
         self._mean_length = max(1.0, char_count / max(1, self._count))
 
@@ -157,7 +167,7 @@ class _Pieces:
         scores = dict[int, float]()
         rarity = [0.0] * len(terms)
         marks: list[_Marks] = [
-            {first: index.find_marks(term) for first, index in self._indexes.items()} for term in terms
+            dict(zip(self._indexes, find_marks(term, self._indexes.values()), strict=True)) for term in terms
         ]
         counts = [
             term.count(self._plain)
@@ -200,27 +210,19 @@ class _Pieces:
         """The same of these pieces."""
         fits = dict[int, float]()
         for piece in pieces:
-            if piece < len(self._lengths):
+            if piece < self._read_count:
                 fit = term.sum_fits(self._plain, self._starts[piece], self._starts[piece + 1])
             else:
-                first = self._find_first(piece)
+                first = self._firsts[bisect_right(self._firsts, piece) - 1]
                 mark = to_mark(piece - first)
                 fit = max((fit for fit, found in marks.get(first, ()) if mark in found), default=0.0)
             if fit:
                 fits[piece] = fit
         return fits
 
-    def _find_first(self, piece: int) -> int:
-        """The first piece of the text that a piece is of."""
-        return self._firsts[bisect_right(self._firsts, piece) - 1]
-
     def _limit_repetition(self, piece: int) -> float:
         """How little a repeated word counts in a piece of this length."""
-        if piece < len(self._lengths):
-            length = self._lengths[piece]
-        else:
-            first = self._find_first(piece)
-            length = self._indexes[first].measure(piece - first)
+        length = self._lengths[piece]
         return SATURATION * (1 - LENGTH_WEIGHT + LENGTH_WEIGHT * length / self._mean_length)
 
     def locate(self, number: int) -> tuple[int, int, int]:

@@ -7,10 +7,12 @@ how long each part of the text is. A word is looked up by its beginning.
 
 import json
 import math
+import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import accumulate, pairwise
 from typing import Final
 from zlib import crc32
 
@@ -24,6 +26,9 @@ MAX_PIECES = 50_000  # of one text; the number of each fits into a character
 _WORD_BUCKETS = 64
 _BUCKET_LETTERS = 2  # letters that choose a word's bucket
 _FIRST_MARK = 0x30  # of piece 0: the characters below it separate
+
+Marks = list[tuple[float, str]]
+"""How well words fit, and the marks of their pieces; the best last."""
 
 
 def to_mark(piece: int) -> str:
@@ -94,11 +99,6 @@ class WordIndex:
         self._firsts = list(accumulate(map(_count_pieces, self._lengths), initial=0))
 
     @property
-    def piece_count(self) -> int:
-        """How many pieces all parts have."""
-        return self._firsts[-1]
-
-    @property
     def char_count(self) -> int:
         """How long all parts are together."""
         return sum(self._lengths)
@@ -108,25 +108,27 @@ class WordIndex:
         part = bisect_right(self._firsts, piece) - 1
         return part, (piece - self._firsts[part]) * PIECE_STEP
 
-    def measure(self, piece: int) -> int:
-        """How long a piece is."""
-        part, start = self.locate(piece)
-        return min(PIECE_CHARS, self._lengths[part] - start)
+    def list_lengths(self) -> list[int]:
+        """How long each piece is."""
+        lengths = list[int]()
+        for length, (first, end) in zip(self._lengths, pairwise(self._firsts), strict=True):
+            lengths += [PIECE_CHARS] * (end - first)
+            lengths[-1] = length - PIECE_STEP * (end - first - 1)
+        return lengths
 
-    def find_marks(self, term: Term) -> list[tuple[float, str]]:
-        """How well each word fits that a term matches, and the marks of its pieces; the best last."""
-        words_and_marks = (line.split("\t") for line in self._find_lines(term))
-        fits = ((term.fit_word(word), marks) for word, marks in words_and_marks)
-        return sorted((fit, marks) for fit, marks in fits if fit)
+    def get_lines(self, bucket: int) -> bytes:
+        """The words of a bucket, each in a line that begins with a line feed."""
+        return self._buckets.get(bucket, b"")
 
-    def _find_lines(self, term: Term) -> Iterator[str]:
-        """The lines of words that begin with the needle of a term."""
-        beginning = b"\n" + _encode(term.needle)
-        for bucket in list_buckets([term]):
-            lines = self._buckets.get(bucket, b"")
-            start = lines.find(beginning)
-            while start >= 0:
-                end = lines.find(b"\n", start + 1)
-                end = len(lines) if end < 0 else end
-                yield lines[start + 1 : end].decode()
-                start = lines.find(beginning, end)
+
+def find_marks(term: Term, indexes: Iterable[WordIndex]) -> Iterator[Marks]:
+    """The marks in each index of the words that a term matches."""
+    line = re.compile(rb"\n(%b[^\t]*)\t([^\n]*)" % re.escape(_encode(term.needle)))
+    fit_word = cache(lambda word: term.fit_word(word.decode()))
+    buckets = list_buckets([term])
+    for index in indexes:
+        marks_of_fits: dict[float, list[bytes]] = defaultdict(list)
+        for bucket in buckets:
+            for word, marks in line.findall(index.get_lines(bucket)):
+                marks_of_fits[fit_word(word)].append(marks)
+        yield [(fit, b"".join(marks).decode()) for fit, marks in sorted(marks_of_fits.items()) if fit]

@@ -5,9 +5,9 @@ Those of the owner's folder are kept for everybody with access. Functions work i
 """
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Final
 
 from sqlalchemy import ColumnElement, and_, delete, exists, func, insert, or_, select, update
@@ -161,14 +161,14 @@ async def load_indexed(
     tx: Transaction, chats: Collection[int], buckets: Collection[int], period: SearchedPeriod | None
 ) -> list[SearchedFile]:
     """What these chats keep and has an index, the newest first, with these buckets of it."""
-    query = select(*_SEARCHED_FILE, kept_words.c.bucket, kept_words.c.words)
-    query = query.join(kept_words, kept_words.c.file == kept_files.c.id)
-    query = query.where(_is_searched(chats, period), kept_words.c.bucket.in_(buckets))
-    rows = await tx.execute(query.order_by(kept_files.c.id.desc()))
-    return [
-        SearchedFile(*file, words={row.bucket: row.words for row in rows_of_file})
-        for file, rows_of_file in groupby(rows, key=lambda row: (row.id, row.name, row.kept_at))
-    ]
+    query = select(*_SEARCHED_FILE).where(_is_searched(chats, period)).order_by(kept_files.c.id.desc())
+    files = (await tx.execute(query)).all()
+    words = select(kept_words.c.file, kept_words.c.bucket, kept_words.c.words)
+    words = words.where(kept_words.c.file.in_([file.id for file in files]), kept_words.c.bucket.in_(buckets))
+    words_of_files: dict[int, dict[int, bytes]] = defaultdict(dict)
+    for file, bucket, lines in await tx.execute(words):
+        words_of_files[file][bucket] = lines
+    return [SearchedFile(*file, words=words_of_files[file.id]) for file in files if file.id in words_of_files]
 
 
 def _is_searched(chats: Collection[int], period: SearchedPeriod | None) -> ColumnElement[bool]:
