@@ -7,11 +7,11 @@ tenth of a second. Kept files have an index of their words.
 
 import itertools
 import time
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from datetime import UTC, date, datetime
 from functools import partial
-from operator import itemgetter
 
 from bot.agent.periods import find_day_span
 from bot.agent.prompt import strip_data
@@ -21,7 +21,7 @@ from bot.agent.word_index import HEAD, WordIndex, list_buckets
 from bot.attachments.excerpts import split_pages
 from bot.db.conversations import calls, kept_files, search
 from bot.db.conversations.kept_files import FOLDER_CHAT, SearchedFile
-from bot.db.conversations.search import HistoryText, SearchedPeriod
+from bot.db.conversations.search import HistoryText, JoinedMessages, SearchedPeriod, split_messages
 from bot.db.engine import Database
 from bot.db.transaction import Transaction
 from bot.domain import FilePage, Lane
@@ -148,18 +148,18 @@ async def _search_texts(
     for_people: bool,
     has_access: bool,
 ) -> list[FoundText]:
+    joined = await search.load_messages(tx, lane, period)
     documents = await search.load_documents(tx, lane, period)
-    if not for_people:
+    if joined.has_results and not for_people:
         documents += await search.load_results(tx, lane, period, excluded_tool=look_back.name)
     chats = [] if lane.is_guest else [lane.chat, *([FOLDER_CHAT] if has_access else [])]
     unindexed = await kept_files.load_unindexed(tx, chats, MAX_DOCUMENT_CHARS, period)
     pages = [page for file in unindexed for page in await run_in_thread(_split_file, file)]
     buckets = [HEAD, *list_buckets(build_terms(words))]
     files = await kept_files.load_indexed(tx, chats, buckets, period)
-    rows = await search.load_messages(tx, lane, period)
     texts = [*select_newest(documents), *select_newest(pages)]
     # Ranking takes too long for the event loop, and ends by itself.
-    ranked = await run_in_thread(_rank_texts, words, rows, texts, files, for_people=for_people)
+    ranked = await run_in_thread(_rank_texts, words, joined, texts, files, for_people=for_people)
     best = await _load_best(tx, ranked)
     best_texts = {key: text.text for key, text in best.items()}
     passages = await run_in_thread(ranked.ranking.choose_passages, best_texts, MAX_READ)
@@ -182,28 +182,22 @@ class _RankedTexts:
 
 def _rank_texts(
     words: str,
-    rows: Iterable[tuple[int, str]],
+    joined: JoinedMessages,
     documents: Sequence[HistoryText],
     files: Sequence[SearchedFile],
     *,
     for_people: bool,
 ) -> _RankedTexts:
-    ids = list[int]()
-    messages = list[str]()
-    char_count = 0
-    for id_, stored in sorted(rows, key=itemgetter(0), reverse=True):
-        # What was read along in a group may not be kept longer than a day.
-        text = strip_block(stored)
-        if for_people:
-            text = restore_written(text)
-        char_count += len(text)
-        if char_count > MAX_MESSAGE_CHARS:
-            break
-        ids.append(id_)
-        messages.append(text)
+    ids, stored = split_messages(joined)
+    # What was read along in a group may not be kept longer than a day.
+    messages = [strip_block(text) for text in stored]
+    if for_people:
+        messages = [restore_written(text) for text in messages]
+    count = bisect_right(list(itertools.accumulate(map(len, messages))), MAX_MESSAGE_CHARS)
+    messages = messages[:count]
     indexes = [WordIndex(file.words) for file in files]
     ranking = rank_pieces(words, messages, [document.text for document in documents], indexes)
-    return _RankedTexts(ranking, ids, messages, documents, files)
+    return _RankedTexts(ranking, ids[:count], messages, documents, files)
 
 
 async def _load_best(tx: Transaction, ranked: _RankedTexts) -> dict[tuple[int, int], HistoryText]:

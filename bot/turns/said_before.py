@@ -16,6 +16,7 @@ from bot.db.transaction import Transaction
 from bot.turns.turn_request import TurnRequest
 
 LABEL = "said before, not to you"
+_BEGINNING = f"[data: {LABEL}]\n"
 
 
 async def load_texts(tx: Transaction, request: TurnRequest, *, now: float) -> tuple[StoredText, ...]:
@@ -32,14 +33,14 @@ async def load_earlier_block(tx: Transaction, request: TurnRequest) -> str:
     messages = (await turns.load_messages(tx, [request.revised_turn]))[0]
     first_text = messages[0].text if messages else ""
     # What a person wrote cannot be taken for it: their name stands in front of that.
-    if not first_text.startswith(f"[data: {LABEL}]\n") or DATA_END not in first_text:
+    if not first_text.startswith(_BEGINNING) or DATA_END not in first_text:
         return ""
     return first_text[: first_text.index(DATA_END) + len(DATA_END)]
 
 
 def strip_block(text: str) -> str:
     """A user's message without what others had said to each other before it."""
-    if not text.startswith(f"[data: {LABEL}]\n"):
+    if not text.startswith(_BEGINNING):
         return text
     return text.partition(DATA_END)[2].lstrip("\n")
 

@@ -75,6 +75,7 @@ async def store_document(database: Database, text: str, name: str = "lease.pdf")
         ).scalar_one()
         row = {
             "message": newest,
+            "person": LANE.chat,
             "kind": "document",
             "name": name,
             "media_type": "application/pdf",

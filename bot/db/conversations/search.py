@@ -3,7 +3,8 @@
 Bounded in number (the newest) and in length. Functions work inside the caller's transaction `tx`.
 """
 
-from collections.abc import Collection, Iterator
+import secrets
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,6 @@ MAX_RESULTS = 1000
 MAX_DOCUMENTS = 20
 MAX_MESSAGE_CHARACTERS = 8000
 MAX_DOCUMENT_CHARACTERS = 500_000
-_SEPARATOR = "\x1e"  # of messages that are read as one text
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,36 +45,56 @@ class HistoryText:
     page: FilePage | None = None
 
 
-async def load_messages(
-    tx: Transaction, lane: Lane, period: SearchedPeriod | None = None
-) -> Iterator[tuple[int, str]]:
-    """Id and text of what people and the assistant wrote in the newest turns that ended, in no order.
+@dataclass(frozen=True, slots=True)
+class JoinedMessages:
+    """The ids and texts of messages, each joined to one string; None: there is none.
 
-    They come as one row, because thousands of rows take the interpreter from everybody else, and twice as
-    long. To go through them takes time that an event loop does not have. To sort them by id takes the
-    database longer than to read them.
+    `has_results`: tools returned something in the same turns.
     """
+
+    separator: str  # of the texts
+    ids: str | None
+    texts: str | None
+    has_results: bool
+
+
+async def load_messages(tx: Transaction, lane: Lane, period: SearchedPeriod | None = None) -> JoinedMessages:
+    """What people and the assistant wrote in the newest turns that ended, in no order.
+
+    It comes as one row, because thousands of rows take the interpreter from everybody else, and twice as
+    long. To sort them by id takes the database longer than to read them.
+    """
+    separator = f"\x1e{secrets.token_hex(8)}\x1e"  # which nobody can have written
     text = func.substr(messages.c.text, 1, MAX_MESSAGE_CHARACTERS)
+    is_said = messages.c.role != "tool"
     query = (
         select(
-            func.aggregate_strings(cast(messages.c.id, String), ","),
-            type_coerce(func.aggregate_strings(func.replace(text, _SEPARATOR, " "), _SEPARATOR), Text),
+            func.aggregate_strings(cast(messages.c.id, String), ",").filter(is_said),
+            type_coerce(func.aggregate_strings(text, separator).filter(is_said), Text),
+            func.count().filter(~is_said) > 0,
         )
         .join(turns, messages.c.turn == turns.c.id)
-        .where(messages.c.role.in_(("user", "assistant")), messages.c.text != "")
+        .where(messages.c.role.in_(("user", "assistant", "tool")), messages.c.text != "")
     )
     of_lane = select(turns.c.id).where(_may_be_found(lane, ("ended",)))
     if period is not None:
         of_lane = of_lane.where(turns.c.began_at < period.end)
     too_old = of_lane.order_by(turns.c.id.desc()).offset(MAX_TURNS).limit(1).scalar_subquery()
     query = query.where(_may_be_found(lane, ("ended",), period), turns.c.id > func.coalesce(too_old, 0))
-    ids, texts = (await tx.execute(query)).one()
-    return _split_messages(ids, texts)
+    return JoinedMessages(separator, *(await tx.execute(query)).one())
 
 
-def _split_messages(ids: str | None, texts: str | None) -> Iterator[tuple[int, str]]:
-    if ids and texts:
-        yield from zip(map(int, ids.split(",")), texts.split(_SEPARATOR), strict=True)
+def split_messages(joined: JoinedMessages) -> tuple[list[int], list[str]]:
+    """The ids of messages and their texts, the newest first: takes time that an event loop does not have.
+
+    No tuple is made for each, since that has Python look for garbage everywhere.
+    """
+    if not joined.ids or not joined.texts:
+        return [], []
+    ids = list(map(int, joined.ids.split(",")))
+    texts = joined.texts.split(joined.separator)
+    newest_first = sorted(range(len(ids)), key=ids.__getitem__, reverse=True)
+    return [ids[index] for index in newest_first], [texts[index] for index in newest_first]
 
 
 async def load_origins(tx: Transaction, ids: Collection[int]) -> dict[int, HistoryText]:
@@ -125,6 +145,8 @@ async def load_documents(
         )
         .where(attachments.c.text.is_not(None))
     )
+    if not lane.is_group:  # all are of its person, who has few in other chats
+        query = query.where(attachments.c.person == lane.chat)
     return await _load_texts(tx, lane, query, ("ended", "running"), MAX_DOCUMENTS, period)
 
 
