@@ -14,8 +14,8 @@ import bot
 from bot.demo.environment import open_demo
 from bot.http_server import serve
 from bot.sim.telegram.server import BotApi
-from bot.sim.vllm.server import SimulatedEndpoint
 from tests.support.empty_database import place_empty_database
+from tests.support.endpoint.server import ScriptedEndpoint
 
 ROOT = Path(bot.__file__).parents[1]
 ADMIN = 7
@@ -129,7 +129,7 @@ async def test_the_first_poll_goes_out_before_large_libraries_are_imported(tmp_p
 
 async def test_what_has_started_and_answered_a_message_has_imported_only_what_that_needs(tmp_path: Path):
     api = BotApi()
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     async with api.serve_on_loopback() as telegram, serve(endpoint.app) as model:
         gateway = await GatewayProcess.start(RUN_UNTIL_STOPPED, tmp_path, api, (telegram, f"{model}/v1"))
         api.person(ADMIN).send("Hello")

@@ -12,7 +12,8 @@ from starlette.routing import Route
 from bot.attachments.speech import SpeechSynthesizer, is_ogg_opus
 from bot.errors import SpeechFailed
 from bot.http_server import serve
-from bot.sim.vllm.server import CHIME, SimulatedEndpoint, SpeechRequest
+from bot.sim.vllm.server import CHIME, SpeechRequest
+from tests.support.endpoint.server import ScriptedEndpoint
 
 
 class FakeSpeechService:
@@ -42,7 +43,7 @@ async def service() -> AsyncIterator[FakeSpeechService]:
 
 
 async def test_the_simulated_server_reads_a_text_out():
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     async with serve(endpoint.app) as url:
         sound = await SpeechSynthesizer(f"{url}/v1", "tts-1", "alloy").synthesize("Hello.")
     assert sound == CHIME

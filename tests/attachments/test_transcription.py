@@ -12,7 +12,7 @@ from starlette.routing import Route
 from bot.attachments.transcription import AWAY, REFUSED, SILENT, SLOW, Transcriber
 from bot.errors import AttachmentUnusable
 from bot.http_server import serve
-from bot.sim.vllm.server import SimulatedEndpoint
+from tests.support.endpoint.server import ScriptedEndpoint
 
 
 class FakeTranscriptionService:
@@ -103,6 +103,6 @@ async def test_a_service_that_cannot_be_reached_gives_a_reason(scheme: str):
 
 
 async def test_the_simulated_endpoint_is_supported():
-    async with serve(SimulatedEndpoint().app) as url:
+    async with serve(ScriptedEndpoint().app) as url:
         text = await Transcriber(f"{url}/v1", "whisper-1").transcribe(b"OggS", "sound.ogg", "audio/ogg")
     assert text == "a sound of 4 bytes"

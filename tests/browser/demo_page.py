@@ -11,7 +11,8 @@ from playwright.async_api import Locator, Page, expect
 from bot.demo.environment import Demo, open_demo
 from bot.demo.page import serve_page
 from bot.sim.demo_model.showcase import answer_showcase
-from bot.sim.vllm.server import Brain, SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Brain, Timing
+from tests.support.endpoint.server import ScriptedEndpoint
 
 PHONE = {"width": 390, "height": 800}
 
@@ -21,13 +22,13 @@ class DemoPage:
     """A demo with its page's address, and its simulated endpoint."""
 
     demo: Demo
-    endpoint: SimulatedEndpoint
+    endpoint: ScriptedEndpoint
     address: str
 
 
 @contextlib.asynccontextmanager
 async def open_page(brain: Brain = answer_showcase, timing: Timing | None = None) -> AsyncIterator[DemoPage]:
-    endpoint = SimulatedEndpoint(timing=timing or Timing.instant(), brain=brain)
+    endpoint = ScriptedEndpoint(timing=timing or Timing.instant(), brain=brain)
     async with open_demo(endpoint=endpoint) as demo, serve_page(demo) as address:
         yield DemoPage(demo, endpoint, address)
 

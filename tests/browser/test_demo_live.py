@@ -6,11 +6,12 @@ import pytest
 from playwright.async_api import Locator, Page, expect
 
 from bot.sim.demo_model.story import STORY
-from bot.sim.vllm.server import Timing, reply_with
+from bot.sim.vllm.server import Timing
 from bot.usage.intervals import INTERVAL_LABELS
 from tests.browser.conftest import Visit
 from tests.browser.demo_page import ask, kill_in_story, open_page
 from tests.support.admin_page import list_axe_violations
+from tests.support.endpoint.server import reply_with
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("quick_demos")]
 

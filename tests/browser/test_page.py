@@ -11,9 +11,10 @@ from playwright.async_api import Page, expect
 from bot.demo.environment import open_demo
 from bot.demo.page import VOICE_EXAMPLE, serve_page
 from bot.sim.demo_model.showcase import RECEIPT_QUESTION, SHOWCASE_QUESTIONS, answer_showcase
-from bot.sim.vllm.server import SimulatedEndpoint, Timing, reply_with
+from bot.sim.vllm.server import Timing
 from tests.browser.conftest import Visit
 from tests.browser.demo_page import PHONE, DemoPage, answers, ask, open_page
+from tests.support.endpoint.server import ScriptedEndpoint, reply_with
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("quick_demos")]
 
@@ -477,7 +478,7 @@ async def test_dark_is_dark_and_texts_have_the_contrast_that_wcag_aa_wants(visit
 
 async def test_the_page_says_when_the_demo_has_ended(visit: Visit):
     async with (
-        open_demo(endpoint=SimulatedEndpoint(brain=answer_showcase)) as demo,
+        open_demo(endpoint=ScriptedEndpoint(brain=answer_showcase)) as demo,
         contextlib.AsyncExitStack() as stack,
     ):
         address = await stack.enter_async_context(serve_page(demo))

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from bot.sim.telegram.server import BotApiCall, BotApiFault
-from bot.sim.vllm.server import SimulatedEndpoint
 from tests.chaos.journal import Disturbance
 from tests.chaos.state import ChaosRun
 from tests.chaos.stores import ChaosStore, bring_jobs_forward
+from tests.support.endpoint.server import ScriptedEndpoint
 
 MAX_OUTAGE_SECONDS = 6.0
 MAX_QUIET_SECONDS = 10.0
@@ -118,7 +118,7 @@ class Disturber:
             await asyncio.sleep(self.rng.uniform(0.5, MAX_OUTAGE_SECONDS))
         injection.lift()
 
-    async def _disturb_endpoint(self, endpoint: SimulatedEndpoint, kind: str) -> None:
+    async def _disturb_endpoint(self, endpoint: ScriptedEndpoint, kind: str) -> None:
         match kind:
             case "loading":
                 with self.run.noting("model loading"):

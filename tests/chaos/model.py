@@ -6,16 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bot.agent.notices import LAST_CALL
-from bot.sim.vllm.model_faults import MODEL_FAULTS
 from bot.sim.vllm.script import message_text
-from bot.sim.vllm.server import (
-    AudioUpload,
-    ChatRequest,
-    ScriptedReply,
-    format_thought,
-    format_tool_call,
-)
+from bot.sim.vllm.server import AudioUpload, ChatRequest, format_thought, format_tool_call
 from tests.chaos.marks import answer_words, due_word
+from tests.support.endpoint.model_faults import MODEL_FAULTS
+from tests.support.endpoint.server import ScriptedReply
 
 TOOL_KINDS = frozenset({"ring", "look", "toll", "remember", "task"})
 SLOW_CANVAS_SECONDS = 0.05

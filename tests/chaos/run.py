@@ -14,7 +14,7 @@ from sqlalchemy import create_engine
 import migrations
 from bot.http_server import serve
 from bot.sim.telegram.server import KEEP_ALIVE_SECONDS, BotApiFault
-from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Timing
 from tests.chaos.callers import name_caller
 from tests.chaos.disturber import Disturber
 from tests.chaos.evidence import collect_journal
@@ -26,6 +26,7 @@ from tests.chaos.state import ChaosOptions, ChaosRun
 from tests.chaos.stores import ChaosStore, FileStore, ServerStore, bring_jobs_forward
 from tests.kill.environment import open_environment
 from tests.kill.gateway import ForkServer, GatewayProcess
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.postgresql import PostgresServer
 
 FIRST_CHAT = 100
@@ -50,8 +51,8 @@ async def run_chaos(
 ) -> tuple[ChaosRun, Journal]:
     """Make a run in this empty folder; with several replicas, on this server."""
     brain = ChaosModel(random.Random(options.seed))
-    endpoint = SimulatedEndpoint(timing=Timing(canvas_seconds=CANVAS_SECONDS), brain=brain)
-    hearing = SimulatedEndpoint(transcribe=transcribe_as_text)
+    endpoint = ScriptedEndpoint(timing=Timing(canvas_seconds=CANVAS_SECONDS), brain=brain)
+    hearing = ScriptedEndpoint(transcribe=transcribe_as_text)
     async with contextlib.AsyncExitStack() as stack:
         hearing_url = await stack.enter_async_context(serve(hearing.app))
         settings: dict[str, object] = {**SETTINGS, "transcribe_url": f"{hearing_url}/v1"}

@@ -8,8 +8,8 @@ from sqlalchemy import select, update
 
 from bot.db.engine import open_database
 from bot.db.tables import model_calls, turns
-from bot.sim.vllm.server import SimulatedEndpoint
 from tests.support import attachment_files
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import GatewayHarness, long_story, open_harness, running_gateway
 from tests.support.group_chat import GROUP, open_group
 
@@ -136,7 +136,7 @@ async def test_a_limit_that_is_lowered_holds_for_the_next_message_and_all_of_it_
 
 async def test_of_calls_without_a_count_each_counts_as_one_canvas_of_the_allowance(tmp_path: Path):
     """A server that sends no usage may send many blocks a canvas: they refuse nobody."""
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     endpoint.inject_fault("no_usage", times=None)
     async with running_gateway(
         tmp_path, endpoint, access="open", time_zone=find_midday_zone(), canvases_a_day="10"

@@ -20,8 +20,8 @@ from bot.check.probe import CheckOptions
 from bot.errors import SettingsRefused
 from bot.http_server import serve
 from bot.settings import Settings
-from bot.sim.vllm.server import SimulatedEndpoint
 from tests.check.test_output import WARNED, make_report
+from tests.support.endpoint.server import ScriptedEndpoint
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,7 @@ def test_an_address_that_is_none_is_said(folder: Path) -> None:
 
 @contextlib.asynccontextmanager
 async def serve_endpoint(**endpoint: Any) -> AsyncIterator[str]:
-    async with serve(SimulatedEndpoint(**endpoint).app) as url:
+    async with serve(ScriptedEndpoint(**endpoint).app) as url:
         yield f"{url}/v1"
 
 

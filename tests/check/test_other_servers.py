@@ -9,8 +9,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bot.check.findings import CheckReport
 from bot.http_server import serve
-from bot.sim.vllm.profile import OtherServer
-from bot.sim.vllm.server import Profile
+from tests.support.endpoint.other_servers import OtherServer
+from tests.support.endpoint.server import ServerProfile
 from tests.support.endpoint_check import build_endpoint, check_endpoint, check_url, problem_statuses
 
 DROPPED_FIELDS = ("chat_template_kwargs", "repetition_detection", "priority")
@@ -71,7 +71,7 @@ async def _send_json(send: Send, value: Any) -> None:
 
 async def check_field_dropping_server(**routes: Any) -> CheckReport:
     app = FieldDroppingServer(
-        build_endpoint(Profile.hosted_api()).app, {f"/{name}": value for name, value in routes.items()}
+        build_endpoint(ServerProfile.hosted_api()).app, {f"/{name}": value for name, value in routes.items()}
     )
     async with serve(app) as url:
         return await check_url(url)
@@ -98,7 +98,7 @@ async def test_fields_that_are_dropped_show_in_what_they_do_not_do() -> None:
 
 @pytest.mark.parametrize("server", get_args(OtherServer))
 async def test_another_server_is_named_and_what_it_lacks(server: OtherServer) -> None:
-    report = await check_endpoint(build_endpoint(Profile.of_server(server)))
+    report = await check_endpoint(build_endpoint(ServerProfile.of_server(server)))
     version = report.get_finding("version")
     assert version.seen == f"This seems to be {server}. What it does was read in its sources and never tried."
     statuses = problem_statuses(report)

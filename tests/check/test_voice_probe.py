@@ -7,7 +7,8 @@ from bot.attachments.transcription import Transcriber
 from bot.check.findings import FindingStatus
 from bot.check.voice_probe import SPEECH_HINT, TRANSCRIBE_HINT, probe_voice
 from bot.http_server import serve
-from bot.sim.vllm.server import CHIME, SimulatedEndpoint, SpeechRequest
+from bot.sim.vllm.server import CHIME, SpeechRequest
+from tests.support.endpoint.server import ScriptedEndpoint
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,7 @@ async def test_a_word_is_spoken_and_heard(sound: bytes, heard: str, statuses: li
     async def speak(_: SpeechRequest) -> bytes:
         return sound
 
-    endpoint = SimulatedEndpoint(synthesize=speak, transcribe=lambda _: heard)
+    endpoint = ScriptedEndpoint(synthesize=speak, transcribe=lambda _: heard)
     async with serve(endpoint.app) as url:
         address = f"{url}/v1"
         findings = await probe_voice(SpeechSynthesizer(address, "m", "v"), Transcriber(address, "m"))

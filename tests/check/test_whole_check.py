@@ -14,13 +14,11 @@ from bot.check.client import CheckLimits
 from bot.check.probe import CheckOptions, run_check
 from bot.check.report import RULES
 from bot.http_server import serve
-from bot.sim.vllm.server import (
-    ChatRequest,
-    Profile,
+from bot.sim.vllm.server import ChatRequest, Timing, format_tool_call
+from tests.support.endpoint.server import (
+    ScriptedEndpoint,
     ScriptedReply,
-    SimulatedEndpoint,
-    Timing,
-    format_tool_call,
+    ServerProfile,
     scripted_brain,
     with_model_faults,
 )
@@ -36,12 +34,12 @@ from tests.support.endpoint_check import (
 )
 
 
-def endpoint_with_flags(**flags: Any) -> SimulatedEndpoint:
+def endpoint_with_flags(**flags: Any) -> ScriptedEndpoint:
     """An endpoint in today's profile but for these, that answers at once."""
-    return build_endpoint(replace(Profile.today(), **flags))
+    return build_endpoint(replace(ServerProfile(), **flags))
 
 
-def endpoint_with_brain(brain: Callable[[ChatRequest], str | ScriptedReply]) -> SimulatedEndpoint:
+def endpoint_with_brain(brain: Callable[[ChatRequest], str | ScriptedReply]) -> ScriptedEndpoint:
     return build_endpoint(brain=brain)
 
 
@@ -52,7 +50,7 @@ def reply_when(
     return lambda request: text if is_meant(request) else scripted_brain(request)
 
 
-def faulty_endpoint(kind: Any) -> SimulatedEndpoint:
+def faulty_endpoint(kind: Any) -> ScriptedEndpoint:
     endpoint = build_endpoint()
     endpoint.inject_fault(kind, times=None)
     return endpoint
@@ -83,7 +81,7 @@ async def test_a_healthy_endpoint_passes_clean() -> None:
 
 async def test_gemma_4_passes_without_a_word_of_canvases() -> None:
     endpoint = build_endpoint(
-        Profile.autoregressive(), timing=Timing.canvas(0.001), model="gemma-4-26b-a4b-it"
+        ServerProfile.autoregressive(), timing=Timing.canvas(0.001), model="gemma-4-26b-a4b-it"
     )
     report = await check_endpoint(endpoint, tokens=9024)
     assert problem_statuses(report) == {}
@@ -97,7 +95,7 @@ async def test_gemma_4_passes_without_a_word_of_canvases() -> None:
 class FaultCase:
     """A broken endpoint, and the one finding that names it."""
 
-    endpoint: Callable[[], SimulatedEndpoint]
+    endpoint: Callable[[], ScriptedEndpoint]
     finding: str
     status: str = "warn"
     text: str = ""
@@ -263,7 +261,7 @@ FAULTS = {
         lambda: endpoint_with_flags(logprobs=False), "typed reads", text="--logprobs-mode"
     ),
     "short queue": FaultCase(
-        lambda: build_crowded_endpoint(replace(Profile.today(), max_queued=4), seats=8),
+        lambda: build_crowded_endpoint(replace(ServerProfile(), max_queued=4), seats=8),
         "seats",
         text="--max-num-queued-reqs",
         options={"limits": LOAD_LIMITS},
@@ -275,13 +273,13 @@ FAULTS = {
         options={"seats": 4, "limits": LOAD_LIMITS},
     ),
     "no priority": FaultCase(
-        lambda: build_crowded_endpoint(replace(Profile.today(), by_priority=False)),
+        lambda: build_crowded_endpoint(replace(ServerProfile(), by_priority=False)),
         "priority",
         text="--scheduling-policy priority",
         options={"limits": LOAD_LIMITS},
     ),
     "seats of the gone": FaultCase(
-        lambda: build_crowded_endpoint(replace(Profile.today(), frees_on_abort=False), seats=16),
+        lambda: build_crowded_endpoint(replace(ServerProfile(), frees_on_abort=False), seats=16),
         "abort",
         "fail",
         "/stop",
@@ -310,7 +308,7 @@ def test_every_finding_except_those_about_the_connection_has_a_fault_that_shows_
 
 
 async def test_the_preview_image_is_known_by_its_faults() -> None:
-    report = await check_endpoint(build_endpoint(Profile.preview()))
+    report = await check_endpoint(build_endpoint(ServerProfile.preview()))
     assert problem_statuses(report).keys() >= {
         "version",
         "tool calls",
@@ -342,7 +340,7 @@ async def test_a_prompt_that_was_refused_is_not_said_to_be_unasked() -> None:
 
 
 async def test_a_server_that_refuses_vllms_fields_fails_as_the_gateway_would() -> None:
-    report = await check_endpoint(build_endpoint(Profile.hosted_api()))
+    report = await check_endpoint(build_endpoint(ServerProfile.hosted_api()))
     assert report.exit_code == 1
     protocol = report.get_finding("protocol")
     assert "Refuses vLLM's fields, thinking and priority among them" in protocol.seen
@@ -472,7 +470,7 @@ async def test_a_check_that_is_interrupted_tells_what_it_knows() -> None:
 
 async def test_calls_refused_within_their_stream_are_counted_with_those_refused_outright() -> None:
     report = await check_endpoint(
-        build_crowded_endpoint(replace(Profile.today(), max_queued=4), seats=8), limits=LOAD_LIMITS
+        build_crowded_endpoint(replace(ServerProfile(), max_queued=4), seats=8), limits=LOAD_LIMITS
     )
     # Four queue; where the machine is very slow, one may end before the last one comes.
     assert re.match(r"[345] of 9 calls at once were refused with HTTP 503", report.get_finding("seats").seen)

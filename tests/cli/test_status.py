@@ -17,8 +17,8 @@ from bot.cli.status import (
 from bot.db.queues.current_work import SIGN_OF_LIFE_SECONDS, CurrentWork, WaitingLane
 from bot.domain import DAY_SECONDS
 from bot.maintenance.backup import MAX_BACKUP_DAYS
-from bot.sim.vllm.server import SimulatedEndpoint
 from bot.tables import TextTable
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import GatewayHarness, open_harness
 
 NOW = 1_800_000_000.0
@@ -49,7 +49,7 @@ def get_statuses(status: Status) -> dict[str, str]:
 
 @pytest.mark.sqlite
 async def test_all_parts_of_a_running_gateway_are_seen_and_what_fails_is_named(folder: Path):
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     async with open_harness(folder, endpoint, backup_dir=str(folder / "backups")) as gateway:
         async with gateway.run():
             gateway.ann.send("@@say:hello@@")

@@ -21,7 +21,7 @@ from bot.demo.web import serve_web
 from bot.errors import CanvasgramError, SettingsRefused
 from bot.http_server import serve
 from bot.sim.demo_model.web_pages import WEB_HOSTS, WEB_QUESTION
-from bot.sim.vllm.server import SimulatedEndpoint, reply_with
+from tests.support.endpoint.server import ScriptedEndpoint, reply_with
 from tools.base import ToolError
 
 pytestmark = pytest.mark.usefixtures("quick_demos")
@@ -36,15 +36,15 @@ async def run_exchange(text: str, model_url: str | None = None) -> tuple[int, st
 
 
 @pytest.fixture
-async def endpoint() -> AsyncIterator[tuple[SimulatedEndpoint, str]]:
+async def endpoint() -> AsyncIterator[tuple[ScriptedEndpoint, str]]:
     """An endpoint that is not the demo's own, and its address."""
-    endpoint = SimulatedEndpoint(model="a-real-one", brain=reply_with("Forty-two."))
+    endpoint = ScriptedEndpoint(model="a-real-one", brain=reply_with("Forty-two."))
     async with serve(endpoint.app) as url:
         yield endpoint, url
 
 
 async def test_a_real_endpoint_may_want_a_key():
-    endpoint = SimulatedEndpoint(api_key="word", brain=reply_with("Let in."))
+    endpoint = ScriptedEndpoint(api_key="word", brain=reply_with("Let in."))
     async with serve(endpoint.app) as url:
         lines: list[str] = []
         code = await command.run(
@@ -113,21 +113,21 @@ async def test_a_command_is_answered_without_a_model_call():
     assert "model call" not in lines
 
 
-async def test_a_real_endpoint_takes_the_place_of_the_simulated_one(endpoint: tuple[SimulatedEndpoint, str]):
+async def test_a_real_endpoint_takes_the_place_of_the_simulated_one(endpoint: tuple[ScriptedEndpoint, str]):
     code, lines = await run_exchange("What is the answer?", endpoint[1])
     assert code == 0
     assert "Canvasgram: Forty-two." in lines
     assert f"Real: the gateway and the model (a-real-one at {endpoint[1]}/v1). Simulated: Telegram." in lines
 
 
-async def test_no_answer_is_a_failure(endpoint: tuple[SimulatedEndpoint, str]):
+async def test_no_answer_is_a_failure(endpoint: tuple[ScriptedEndpoint, str]):
     endpoint[0].inject_fault("unauthorized", times=None)
     code, lines = await run_exchange("What is the answer?", endpoint[1])
     assert code == 1
     assert "tokens in" in lines
 
 
-async def test_a_stop_ends_the_waiting(endpoint: tuple[SimulatedEndpoint, str]):
+async def test_a_stop_ends_the_waiting(endpoint: tuple[ScriptedEndpoint, str]):
     endpoint[0].hold()
     stop = asyncio.Event()
     lines = list[str]()
@@ -158,7 +158,7 @@ async def test_the_start_says_where_the_page_is_and_what_is_simulated():
         assert words in block
 
 
-async def test_the_page_says_which_half_is_real(endpoint: tuple[SimulatedEndpoint, str]):
+async def test_the_page_says_which_half_is_real(endpoint: tuple[ScriptedEndpoint, str]):
     async with (
         open_demo(RealModel(endpoint[1])) as running,
         serve_page(running) as address,
@@ -254,7 +254,7 @@ async def test_kill_minus_nine_leaves_no_process(tmp_path: Path):
 
 
 async def test_a_gateway_that_somebody_kills_comes_back_and_answers_once():
-    async with open_demo(endpoint=SimulatedEndpoint(brain=reply_with("Forty-two."))) as running:
+    async with open_demo(endpoint=ScriptedEndpoint(brain=reply_with("Forty-two."))) as running:
         pid = running.gateway.pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)

@@ -16,15 +16,16 @@ from bot.db.usage import breakdowns
 from bot.http_server import serve
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.server import BotApiFault, SimulatedPerson
-from bot.sim.vllm.faults import EndpointFaultKind
 from bot.sim.vllm.response import request_timings
-from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Timing
 from bot.telegram.delivery.rate_budget import RateLimits
 from bot.turns import model_caller
 from bot.usage import recorder
 from tests.support import attachment_files
 from tests.support.breakdown_clock import TelegramClock, check_breakdowns, compare_with_clock
 from tests.support.cache_warmup import wait_until
+from tests.support.endpoint.faults import EndpointFaultKind
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import GatewayHarness, open_harness, running_gateway
 
 CHATS = 12
@@ -157,8 +158,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("seed", range(2))
 async def test_every_breakdown_equals_an_independent_clock(tmp_path: Path, seed: int):
     dice = random.Random(seed)
-    second = SimulatedEndpoint(timing=Timing.canvas(0.01))
-    first = SimulatedEndpoint(timing=Timing.canvas(0.01), seats=3, seed=seed)
+    second = ScriptedEndpoint(timing=Timing.canvas(0.01))
+    first = ScriptedEndpoint(timing=Timing.canvas(0.01), seats=3, seed=seed)
     with TelegramClock().observe() as border:
         async with (
             serve(second.app) as url,
@@ -209,7 +210,7 @@ async def test_what_was_written_while_no_gateway_ran_waited_for_one(tmp_path: Pa
 
 @pytest.mark.sqlite
 async def test_the_queue_at_a_server_that_tells_it_is_no_canvas(tmp_path: Path):
-    endpoint = SimulatedEndpoint(timing=Timing.canvas(0.1), seats=1)
+    endpoint = ScriptedEndpoint(timing=Timing.canvas(0.1), seats=1)
     async with running_gateway(tmp_path, endpoint, access="open", model_seats=4) as gateway:
         endpoint.hold()
         for person in range(4):

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from bot.domain import PEOPLE_PRIORITY, WARMUP_PRIORITY
-from bot.sim.vllm.server import Profile, SimulatedEndpoint
 from bot.turns import cache_warmup, seat_queue
 from tests.support.cache_warmup import MIN_HEAD_TOKENS, requests_finished
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile
 from tests.support.gateway import ADMIN, GatewayHarness, open_harness, running_gateway
 
 
@@ -19,7 +19,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache_warmup, "BACKOFF_SECONDS", (0.01,))
 
 
-def has_calls(endpoint: SimulatedEndpoint, times: int) -> bool:
+def has_calls(endpoint: ScriptedEndpoint, times: int) -> bool:
     return len(endpoint.requests) >= times
 
 
@@ -63,7 +63,7 @@ async def test_without_it_the_first_two_people_pay_for_the_head(tmp_path: Path, 
 
 async def test_people_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seat_queue, "SEAT_NOTICE_SECONDS", 0.05)
-    endpoint = SimulatedEndpoint(seats=1)
+    endpoint = ScriptedEndpoint(seats=1)
     async with running_gateway(tmp_path, endpoint, warm_up="on", model_seats=1) as gateway:
         endpoint.hold()
         await endpoint.wait_until(lambda: endpoint.running == 1)
@@ -103,7 +103,7 @@ async def test_an_endpoint_that_is_down_at_start_is_fine(
 async def test_the_preview_image_is_named_at_start_and_admins_are_notified_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    endpoint = SimulatedEndpoint(Profile.preview())
+    endpoint = ScriptedEndpoint(ServerProfile.preview())
     endpoint.hold()
     async with open_harness(tmp_path, endpoint, warm_up="on") as gateway:
         gateway.ann.send("/id")

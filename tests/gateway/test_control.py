@@ -8,14 +8,15 @@ from bot.db.engine import open_database
 from bot.db.queues.outbox import UNSURE_TEXT
 from bot.db.tables import inbox, model_calls
 from bot.sim.telegram.server import BotApiFault
-from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Timing
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import ADMIN, GatewayHarness, long_story, open_harness, running_gateway
 
 SLOW = Timing(canvas_seconds=0.25)
 
 
 async def test_stop_cuts_the_request_frees_the_seat_and_keeps_what_was_shown(tmp_path: Path):
-    async with running_gateway(tmp_path, SimulatedEndpoint(timing=SLOW, seats=1)) as gateway:
+    async with running_gateway(tmp_path, ScriptedEndpoint(timing=SLOW, seats=1)) as gateway:
         gateway.ann.send(long_story())
         await gateway.wait_for_first_block()
         gateway.ann.send("/stop")
@@ -41,7 +42,7 @@ async def test_stop_before_the_first_canvas_answers_at_once(tmp_path: Path):
 
 
 async def test_the_stop_button_stops_its_own_turn_only(tmp_path: Path):
-    async with running_gateway(tmp_path, SimulatedEndpoint(timing=SLOW)) as gateway:
+    async with running_gateway(tmp_path, ScriptedEndpoint(timing=SLOW)) as gateway:
         gateway.ann.send(long_story())
         await gateway.wait_for_first_block()
         message = gateway.api.chat(ADMIN).bot_messages[0]
@@ -55,7 +56,7 @@ async def test_the_stop_button_stops_its_own_turn_only(tmp_path: Path):
 async def test_a_half_shown_answer_is_completed_when_its_button_is_tapped(tmp_path: Path):
     """Its first send arrived, but Telegram's reply did not: the tap says which message it is."""
     words = " ".join(f"word{number}" for number in range(400))
-    async with running_gateway(tmp_path, SimulatedEndpoint(timing=SLOW)) as gateway:
+    async with running_gateway(tmp_path, ScriptedEndpoint(timing=SLOW)) as gateway:
         gateway.api.inject_fault(BotApiFault.accept_then_drop(), "sendMessage")
         gateway.ann.send(f"@@say:{words}@@")
         await gateway.wait_for_first_block()
@@ -69,7 +70,7 @@ async def test_a_half_shown_answer_is_completed_when_its_button_is_tapped(tmp_pa
 
 
 async def test_waiting_messages_go_on_after_a_stop_or_are_dropped_by_a_button(tmp_path: Path):
-    async with running_gateway(tmp_path, SimulatedEndpoint(timing=SLOW)) as gateway:
+    async with running_gateway(tmp_path, ScriptedEndpoint(timing=SLOW)) as gateway:
         gateway.ann.send(long_story())
         await gateway.wait_for_first_block()
         waiting = gateway.ann.send("@@say:I waited@@")
@@ -88,7 +89,7 @@ def _has_reactions(gateway: GatewayHarness, message_id: int) -> bool:
 
 
 async def test_new_ends_the_running_turn_and_what_follows_knows_nothing_of_it(tmp_path: Path):
-    async with running_gateway(tmp_path, SimulatedEndpoint(timing=SLOW)) as gateway:
+    async with running_gateway(tmp_path, ScriptedEndpoint(timing=SLOW)) as gateway:
         gateway.ann.send("the word is swordfish " + long_story())
         await gateway.wait_for_first_block()
         gateway.ann.send("/new")

@@ -13,11 +13,12 @@ from bot.app import turn_factory
 from bot.bench.harness.prose import write_prose
 from bot.db.engine import open_database
 from bot.db.tables import model_calls, tool_calls, turns
-from bot.sim.vllm.faults import EndpointFaultKind
-from bot.sim.vllm.server import Profile, SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Timing
 from bot.turns import cache_warmup
 from bot.turns.handle import TurnHandle
 from tests.support.cache_warmup import wait_until
+from tests.support.endpoint.faults import EndpointFaultKind
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile
 from tests.support.gateway import GatewayHarness, running_gateway
 
 PROSE = write_prose(150, 1)[1:] + " "  # longer than the patterns a server looks for
@@ -48,7 +49,7 @@ async def test_what_may_be_asked_again_is_asked_again(tmp_path: Path, kind: Endp
 
 
 async def test_a_stream_cut_in_the_middle_is_asked_again_and_one_message_is_shown(tmp_path: Path):
-    async with running_gateway(tmp_path, SimulatedEndpoint(timing=Timing(canvas_seconds=0.4))) as gateway:
+    async with running_gateway(tmp_path, ScriptedEndpoint(timing=Timing(canvas_seconds=0.4))) as gateway:
         gateway.endpoint.inject_fault("reset", after_canvases=1)
         gateway.ann.send(f"@@repeat:4 {PROSE}@@")
         await gateway.api.wait_until(gateway.is_finished)
@@ -59,9 +60,7 @@ async def test_a_stream_cut_in_the_middle_is_asked_again_and_one_message_is_show
 
 
 async def test_a_refused_key_is_said_at_once_and_admins_hear_why(tmp_path: Path):
-    async with running_gateway(
-        tmp_path, SimulatedEndpoint(api_key="right"), model_api_key="wrong"
-    ) as gateway:
+    async with running_gateway(tmp_path, ScriptedEndpoint(api_key="right"), model_api_key="wrong") as gateway:
         gateway.ann.send("hello")
 
         def has_said(words: str) -> bool:
@@ -72,8 +71,8 @@ async def test_a_refused_key_is_said_at_once_and_admins_hear_why(tmp_path: Path)
 
 
 async def test_a_server_error_about_tools_is_a_refusal_and_admins_read_its_words(tmp_path: Path):
-    profile = replace(Profile.today(), tool_parser=False, refuses_with_500=True)
-    async with running_gateway(tmp_path, SimulatedEndpoint(profile)) as gateway:
+    profile = replace(ServerProfile(), tool_parser=False, refuses_with_500=True)
+    async with running_gateway(tmp_path, ScriptedEndpoint(profile)) as gateway:
         gateway.ann.send("hello")
         texts = await gateway.wait_for_texts(2)
     assert any("refused my request" in text for text in texts)
@@ -107,7 +106,7 @@ async def test_a_prompt_too_long_loses_history_before_it_is_refused(
     monkeypatch.setattr(
         cache_warmup, "START_DELAY_SECONDS", 600.0
     )  # so that nobody is notified of so small a context
-    async with running_gateway(tmp_path, SimulatedEndpoint(context=2200)) as gateway:
+    async with running_gateway(tmp_path, ScriptedEndpoint(context=2200)) as gateway:
         for number in range(4):
             gateway.ann.send(f"@@say:{number}@@ " + "lorem ipsum " * 100)
             await gateway.wait_for_texts(number + 1)
@@ -168,7 +167,7 @@ async def test_a_turn_out_of_time_says_so_and_what_it_had(tmp_path: Path, monkey
         return start(handle)
 
     monkeypatch.setattr(TurnHandle, "deadline", note_start)
-    slow = SimulatedEndpoint(timing=Timing(canvas_seconds=0.25))
+    slow = ScriptedEndpoint(timing=Timing(canvas_seconds=0.25))
     async with running_gateway(tmp_path, slow, turn_seconds=900, model_max_tokens=4096) as gateway:
         gateway.ann.send(f"@@repeat:20 {PROSE}@@")
         await gateway.wait_for_first_block()

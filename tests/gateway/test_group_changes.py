@@ -9,9 +9,10 @@ import pytest
 
 from bot.sim.telegram.members import MemberStatus
 from bot.sim.telegram.server import MAX_WAIT_SECONDS
-from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Timing
 from bot.telegram.client import create_bot
 from tests.support.cache_warmup import wait_until
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import GatewayHarness, long_story, open_harness, running_gateway
 from tests.support.group_chat import GroupHarness, open_group
 
@@ -42,7 +43,7 @@ async def test_an_answer_goes_on_in_the_supergroup_that_a_group_becomes(tmp_path
 
 
 async def test_a_stop_in_the_supergroup_ends_the_turn_that_began_in_the_group(tmp_path: Path):
-    slow = SimulatedEndpoint(timing=Timing(canvas_seconds=0.05))  # else nothing would be left to hold
+    slow = ScriptedEndpoint(timing=Timing(canvas_seconds=0.05))  # else nothing would be left to hold
     async with running_gateway(tmp_path, slow) as gateway:
         team = open_group(gateway.api, gateway.ann, is_basic=True)
         await begin_answer(gateway, team)

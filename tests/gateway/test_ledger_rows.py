@@ -13,8 +13,9 @@ import pytest
 from bot.bench.harness.prose import write_prose
 from bot.db.database_url import parse_database_path
 from bot.sim.vllm.script import message_text
-from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Timing
 from tests.support import attachment_files
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import GatewayHarness, running_gateway
 
 EMPTY_COLUMNS = {"again", "error", "life", "usage_missing"}  # of a turn where all went well
@@ -29,7 +30,7 @@ def load_calls(gateway: GatewayHarness) -> list[dict[str, Any]]:
 @pytest.mark.sqlite
 async def test_the_row_of_a_call_holds_everything(tmp_path: Path):
     async with running_gateway(
-        tmp_path, SimulatedEndpoint(timing=Timing.canvas(0.01)), model_seats=1, thinking="off"
+        tmp_path, ScriptedEndpoint(timing=Timing.canvas(0.01)), model_seats=1, thinking="off"
     ) as gateway:
         gateway.ann.send('@@tool:remember {"note": "Ann likes tea"}@@@@say:noted@@')
         await gateway.wait_for_texts(1)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from bot.bench.harness.prose import write_prose
-from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, format_tool_call
+from bot.sim.vllm.server import ChatRequest, format_tool_call
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import running_gateway
 
 SOURCE = '''
@@ -31,7 +32,7 @@ async def write_page(text: str) -> str:
 '''
 
 
-def write_call(text: str) -> SimulatedEndpoint:
+def write_call(text: str) -> ScriptedEndpoint:
     """An endpoint whose model writes this page in its first step, and then says so."""
 
     def think(request: ChatRequest) -> str:
@@ -39,7 +40,7 @@ def write_call(text: str) -> SimulatedEndpoint:
             return "It is written."
         return format_tool_call("write_page", {"text": text})
 
-    return SimulatedEndpoint(brain=think)
+    return ScriptedEndpoint(brain=think)
 
 
 def write_text(characters: int) -> str:

@@ -17,12 +17,12 @@ from bot.db.engine import Database
 from bot.db.tables import approvals, inbox, tool_calls, turns
 from bot.db.tools.sources import Source
 from bot.llm.read_gains import ReadGain, store_gain
-from bot.sim.vllm.server import SimulatedEndpoint
 from bot.tool_registry import registry
 from bot.tool_registry.assembly import SourceTools, assemble
 from bot.tool_registry.registry import ToolRegistry
 from bot.turns import preflight
 from tests.gateway.test_registered_tools import BOB, last_tool_result, offered_names, send_and_wait
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import ADMIN, open_harness, running_gateway
 from tests.support.many_tools import make_many_tools, write_tools_file
 from tests.support.turn_harness import ScriptedModel, TurnHarness, hang_forever, make_call, make_reply
@@ -54,7 +54,7 @@ async def test_where_words_do_not_tell_tools_apart_a_read_that_has_gained_someth
     tmp_path: Path, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preflight, "READ_SECONDS", 60.0)
-    endpoint = SimulatedEndpoint(
+    endpoint = ScriptedEndpoint(
         judge=lambda question: (
             [*(0.1 for _ in question.options[1:]), 9] if question.kind == "choice" else (1, 9)
         )

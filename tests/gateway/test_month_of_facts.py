@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 from bot.db.engine import open_database
 from bot.db.tables import messages, turns
 from bot.sim.vllm.script import ChatRequest, format_tool_call, message_text
-from bot.sim.vllm.server import SimulatedEndpoint
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import GatewayHarness, running_gateway
 
 # What is said, and what is asked later.
@@ -63,7 +63,7 @@ async def spread_over_a_month(gateway: GatewayHarness) -> None:
 
 
 async def test_each_fact_of_a_month_is_answered_from_with_its_date_after_three_new(tmp_path: Path):
-    endpoint = SimulatedEndpoint(brain=look_back_and_tell)
+    endpoint = ScriptedEndpoint(brain=look_back_and_tell)
     async with running_gateway(tmp_path, endpoint, thinking="off") as gateway:
         for fact, _ in FACTS:
             assert await say(gateway, fact) == "Noted."

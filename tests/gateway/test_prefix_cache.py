@@ -18,13 +18,7 @@ from bot.db.engine import Database
 from bot.http_server import serve
 from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
-from bot.sim.vllm.server import (
-    ChatRequest,
-    RequestRecord,
-    SimulatedEndpoint,
-    format_thought,
-    format_tool_call,
-)
+from bot.sim.vllm.server import ChatRequest, RequestRecord, format_thought, format_tool_call
 from bot.tool_registry.toolbox import Toolbox
 from bot.translations.translator import Translatable
 from bot.turns import cache_warmup
@@ -32,6 +26,7 @@ from bot.turns.cache_warmup import CacheWarmup, WarmupConfig
 from bot.turns.call_ledger import CallLedger
 from tests.bench.harness import workload
 from tests.bench.harness.workload import write_question
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import GatewayHarness, running_gateway
 from tests.support.turn_harness import SHUTDOWN_SECONDS, ScriptedModel, TurnHarness
 from tools.base import tool
@@ -78,12 +73,12 @@ def computes_only_new_tokens(requests: Sequence[RequestRecord]) -> bool:
     )
 
 
-def is_warmed_up(endpoint: SimulatedEndpoint, calls: int = WARMUP_CALLS) -> bool:
+def is_warmed_up(endpoint: ScriptedEndpoint, calls: int = WARMUP_CALLS) -> bool:
     return sum(request.finished_at is not None for request in endpoint.requests) >= calls
 
 
 @contextlib.asynccontextmanager
-async def open_warm_harness(database: Database, endpoint: SimulatedEndpoint) -> AsyncIterator[TurnHarness]:
+async def open_warm_harness(database: Database, endpoint: ScriptedEndpoint) -> AsyncIterator[TurnHarness]:
     """Turns with the shipped tools at an endpoint that is warmed up, and no Telegram to pace them."""
 
     async def complain(subject: str, text: Translatable) -> None:
@@ -114,7 +109,7 @@ def write_words(number: int) -> str:
 
 
 async def test_sixty_turns_compute_little_of_their_prompts_again(database: Database):
-    endpoint = SimulatedEndpoint(brain=workload.ProseBrain(answer_tokens=150))
+    endpoint = ScriptedEndpoint(brain=workload.ProseBrain(answer_tokens=150))
     async with open_warm_harness(database, endpoint) as harness:
         harness.thinking = (
             "off"  # the words of the questions are random, and so would be what they seem to ask
@@ -141,7 +136,7 @@ async def test_a_loop_of_tools_computes_only_what_each_step_brought(
         say = sums if request.step < STEPS - 1 else "All done."
         return format_thought(write_prose(120, request.step), request) + say if request.thinking else say
 
-    endpoint = SimulatedEndpoint(brain=brain)
+    endpoint = ScriptedEndpoint(brain=brain)
     async with open_warm_harness(database, endpoint) as harness:
         harness.thinking = thinking
         await harness.build_runner().run(await harness.new_request("Add one, five times."))
@@ -179,7 +174,7 @@ async def test_thoughts_tools_and_long_answers_keep_every_prompt_within_the_budg
             else say
         )
 
-    endpoint = SimulatedEndpoint(brain=brain)
+    endpoint = ScriptedEndpoint(brain=brain)
     async with open_warm_harness(database, endpoint) as harness:
         harness.thinking = thinking
         harness.prompt_budget = PROMPT_BUDGET // 2
@@ -202,7 +197,7 @@ async def converse(gateway: GatewayHarness, chat: int, turns: int) -> None:
 
 
 async def test_chats_side_by_side_compute_as_little_as_one(tmp_path: Path):
-    endpoint = SimulatedEndpoint(brain=workload.ProseBrain(answer_tokens=150))
+    endpoint = ScriptedEndpoint(brain=workload.ProseBrain(answer_tokens=150))
     chats = range(20, 26)
     turns = 4
     async with running_gateway(tmp_path, endpoint, access="open", warm_up="on", thinking="off") as gateway:

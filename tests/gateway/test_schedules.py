@@ -16,8 +16,9 @@ from bot.db.tables import accounts, inbox, model_calls, turns
 from bot.db.tables import jobs as jobs_table
 from bot.maintenance.retention import FORGOTTEN_TEXT
 from bot.sim.telegram.chats import ChatMessage
-from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Timing
 from tests.support.approval_tools import install_bells, load_rung_bells
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import ADMIN, GatewayHarness, long_story, open_harness, running_gateway
 
 YEARLY = "DTSTART:20260101T000000\nRRULE:FREQ=YEARLY"  # it must not come due again meanwhile
@@ -222,7 +223,7 @@ async def test_a_due_reminder_is_text_without_a_model_call_and_a_due_task_a_turn
 
 async def test_a_person_who_writes_goes_before_a_due_task_which_goes_on_after_them(tmp_path: Path):
     """What the task has cost by then is lost, but its breakdown still adds up."""
-    async with open_harness(tmp_path, SimulatedEndpoint(timing=Timing(canvas_seconds=0.05))) as gateway:
+    async with open_harness(tmp_path, ScriptedEndpoint(timing=Timing(canvas_seconds=0.05))) as gateway:
         async with gateway.run():
             await introduce_person(gateway)
             await add_due_job(gateway, long_story())

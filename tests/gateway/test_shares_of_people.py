@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from bot.sim.telegram.server import BotApiFault
-from bot.sim.vllm.server import SimulatedEndpoint, reply_with
 from bot.telegram.incoming import downloads
 from bot.telegram.incoming.file_places import MAX_PLACES, MAX_PLACES_PER_PERSON
 from tests.support.cache_warmup import wait_until
+from tests.support.endpoint.server import ScriptedEndpoint, reply_with
 from tests.support.gateway import ADMIN, running_gateway
 
 BOB = 8
@@ -18,7 +18,7 @@ async def test_files_in_many_topics_of_one_person_leave_places_to_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(downloads, "_READ_TIMEOUT_SECONDS", 600.0)
-    endpoint = SimulatedEndpoint(brain=reply_with("Read."))
+    endpoint = ScriptedEndpoint(brain=reply_with("Read."))
     async with running_gateway(tmp_path, endpoint, access="open") as gateway:
         ann = gateway.ann
         bob = gateway.api.person(BOB, "Bob")

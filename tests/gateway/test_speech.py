@@ -20,10 +20,11 @@ from bot.db.tables import outbox_files, speeches
 from bot.db.usage.turn_steps import load_steps
 from bot.http_server import serve
 from bot.sim.telegram.server import MAX_WAIT_SECONDS
-from bot.sim.vllm.server import CHIME, SimulatedEndpoint, SpeechRequest, reply_with
+from bot.sim.vllm.server import CHIME, SpeechRequest
 from bot.usage.report_command import ReportOptions, render_report
 from bot.usage.turn_report import render_lines
 from tests.gateway.test_schedules import has_said
+from tests.support.endpoint.server import ScriptedEndpoint, reply_with
 from tests.support.gateway import ADMIN, GatewayHarness, place_database, running_gateway
 
 ANSWER = "It is **low** at [six](https://a.example) [1].\n\n```\nx = 1\n```"
@@ -35,7 +36,7 @@ class SpeakingGateway:
     """A gateway, and the services that hear and speak."""
 
     gateway: GatewayHarness
-    sound: SimulatedEndpoint
+    sound: ScriptedEndpoint
 
     def voices(self, chat: int = ADMIN) -> list[bytes | None]:
         """The voice messages that a chat has."""
@@ -63,11 +64,11 @@ async def open_speaking(
     tmp_path: Path, *, host: str = "127.0.0.1", **settings: Any
 ) -> AsyncIterator[SpeakingGateway]:
     """`host`: by which the gateway reaches the services."""
-    sound = SimulatedEndpoint(transcribe=lambda _: "When is the tide?")
+    sound = ScriptedEndpoint(transcribe=lambda _: "When is the tide?")
     async with serve(sound.app) as url:
         url = url.replace("127.0.0.1", host)
         services = {"transcribe_url": f"{url}/v1", "speech_url": f"{url}/v1", **settings}
-        endpoint = SimulatedEndpoint(brain=reply_with(ANSWER))
+        endpoint = ScriptedEndpoint(brain=reply_with(ANSWER))
         async with running_gateway(tmp_path, endpoint, **services) as gateway:
             await gateway.api.wait_until(lambda: gateway.api.calls_of("getUpdates"), 3 * MAX_WAIT_SECONDS)
             yield SpeakingGateway(gateway, sound)

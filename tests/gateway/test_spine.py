@@ -23,8 +23,9 @@ from bot.domain import Lane
 from bot.errors import TelegramRefused
 from bot.queue.worker import Worker
 from bot.sim.telegram.server import BotApiFault
-from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Timing
 from tests.support.cache_warmup import wait_until
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import ADMIN, GatewayHarness, long_story, open_harness, running_gateway
 from tests.support.held_database import refuse_opening
 from tests.support.turn_harness import SHUTDOWN_SECONDS
@@ -57,7 +58,7 @@ async def wait_for_row(gateway: GatewayHarness, query: Select[Any]) -> None:
 
 
 async def test_a_stop_sent_while_the_gateway_was_down_ends_the_turn_that_was_running(tmp_path: Path):
-    async with open_harness(tmp_path, SimulatedEndpoint(timing=SLOW)) as gateway:
+    async with open_harness(tmp_path, ScriptedEndpoint(timing=SLOW)) as gateway:
         async with run_without_grace(gateway):
             gateway.ann.send(long_story())
             await gateway.wait_for_first_block()
@@ -77,7 +78,7 @@ async def test_a_stop_sent_while_the_gateway_was_down_ends_the_turn_that_was_run
 
 
 async def test_the_stop_button_works_after_a_restart(tmp_path: Path):
-    async with open_harness(tmp_path, SimulatedEndpoint(timing=SLOW)) as gateway:
+    async with open_harness(tmp_path, ScriptedEndpoint(timing=SLOW)) as gateway:
         async with run_without_grace(gateway):
             gateway.ann.send(long_story())
             await gateway.wait_for_first_block()
@@ -90,7 +91,7 @@ async def test_the_stop_button_works_after_a_restart(tmp_path: Path):
 
 
 async def test_a_new_sent_while_the_gateway_was_down_ends_the_turn_that_was_running(tmp_path: Path):
-    async with open_harness(tmp_path, SimulatedEndpoint(timing=SLOW)) as gateway:
+    async with open_harness(tmp_path, ScriptedEndpoint(timing=SLOW)) as gateway:
         async with run_without_grace(gateway):
             gateway.ann.send(long_story())
             await gateway.wait_for_first_block()
@@ -262,7 +263,7 @@ async def test_a_start_waits_for_room_for_the_files_and_can_be_stopped(
 
 
 async def test_the_ledger_names_the_model_that_answered(tmp_path: Path):
-    async with running_gateway(tmp_path, SimulatedEndpoint(model="the-model")) as gateway:
+    async with running_gateway(tmp_path, ScriptedEndpoint(model="the-model")) as gateway:
         gateway.ann.send("@@say:hi@@")
         await gateway.wait_for_texts()
     assert await select_rows(gateway, select(model_calls.c.model)) == [("the-model",)]

@@ -13,7 +13,7 @@ from bot.db.queues import jobs
 from bot.db.tables import inbox, tool_calls
 from bot.db.tables import jobs as jobs_table
 from bot.maintenance.retention import FORGOTTEN_TEXT
-from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Timing
 from tests.gateway.test_approval_waits import ring_prompt, tap_buttons, wait_for_message, wait_for_question
 from tests.gateway.test_schedules import (
     add_due_job,
@@ -24,11 +24,12 @@ from tests.gateway.test_schedules import (
 )
 from tests.support import breakdown_clock
 from tests.support.approval_tools import install_bells, load_rung_bells
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import GatewayHarness, long_story, open_harness, running_gateway
 
 
-def slow_endpoint() -> SimulatedEndpoint:
-    return SimulatedEndpoint(timing=Timing(canvas_seconds=0.05))
+def slow_endpoint() -> ScriptedEndpoint:
+    return ScriptedEndpoint(timing=Timing(canvas_seconds=0.05))
 
 
 async def make_task_yield(gateway: GatewayHarness, message: str) -> int:

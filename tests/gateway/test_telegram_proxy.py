@@ -10,11 +10,11 @@ import pytest
 from bot.check.telegram_probe import PROXY_FIX, probe_telegram
 from bot.errors import TelegramAway
 from bot.sim.telegram.server import BotApi
-from bot.sim.vllm.server import SimulatedEndpoint, reply_with
 from bot.telegram.bot_identity import check_token
 from bot.telegram.client import create_bot, open_bot
 from tests.support import attachment_files
 from tests.support.cache_warmup import wait_until
+from tests.support.endpoint.server import ScriptedEndpoint, reply_with
 from tests.support.gateway import open_harness
 from tests.support.proxy import run_proxy
 
@@ -26,7 +26,7 @@ async def test_messages_and_files_go_through_the_proxy_and_the_model_does_not(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level(logging.DEBUG, "bot")
-    endpoint = SimulatedEndpoint(brain=reply_with("I see."))
+    endpoint = ScriptedEndpoint(brain=reply_with("I see."))
     async with open_harness(tmp_path, endpoint) as gateway:
         with run_proxy(gateway.settings.telegram_api_url, "ann:hush") as proxy:
             changes = {"telegram_api_url": API_URL, "telegram_proxy": f"http://ann:hush@{proxy.address}"}

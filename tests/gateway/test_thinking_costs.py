@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.sim.vllm.server import SimulatedEndpoint
 from bot.turns import preflight
 from bot.turns.thought_costs import MIN_THOUGHTS
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import running_gateway
 
 OPEN_TEXT = "ቡችላዎች ስንት ዓመት ይኖራሉ"  # no word of it is known, so the endpoint is asked
@@ -25,7 +25,7 @@ async def test_a_turn_thinks_sooner_where_thoughts_have_been_short(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preflight, "QUICK_SECONDS", 60.0)
-    endpoint = SimulatedEndpoint(judge=lambda question: (78, 22))
+    endpoint = ScriptedEndpoint(judge=lambda question: (78, 22))
     async with running_gateway(tmp_path, endpoint, thinking_read="auto") as gateway:
         gateway.ann.send(OPEN_TEXT)
         await gateway.wait_for_texts(1)

@@ -13,11 +13,12 @@ from bot.bench.endpoint.run import run as run_direct_bench
 from bot.db.engine import open_database
 from bot.demo import command as demo_command
 from bot.http_server import serve
-from bot.sim.vllm.server import Profile, SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Timing
 from bot.translations.translator import LANGUAGES
 from bot.usage.query_args import GROUPINGS
 from bot.usage.reconcile import CountersEndpoint, Reconciliation
 from bot.usage.report_command import ReportOptions, render_report, render_turn
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile
 from tests.support.gateway import ADMIN, GatewayHarness, name_noon_zone, open_harness
 from tests.support.terminal_text import lay_out
 
@@ -51,7 +52,7 @@ async def ask(gateway: GatewayHarness, text: str) -> str:
 
 
 async def test_everything_is_shown_in_tokens(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    endpoint = SimulatedEndpoint(Profile.autoregressive(), Timing.canvas(0.001), model=MODEL)
+    endpoint = ScriptedEndpoint(ServerProfile.autoregressive(), Timing.canvas(0.001), model=MODEL)
     async with open_harness(tmp_path, endpoint, thinking="on", time_zone=name_noon_zone()) as gateway:
         await take_reading(gateway)
         async with gateway.run():
@@ -80,7 +81,7 @@ async def test_everything_is_shown_in_tokens(tmp_path: Path, caplog: pytest.LogC
 
 @pytest.mark.parametrize("language", LANGUAGES)
 async def test_no_language_has_its_word_of_a_canvas(tmp_path: Path, language: str):
-    endpoint = SimulatedEndpoint(Profile.autoregressive(), Timing.canvas(0.001), model=MODEL)
+    endpoint = ScriptedEndpoint(ServerProfile.autoregressive(), Timing.canvas(0.001), model=MODEL)
     async with open_harness(tmp_path, endpoint, time_zone=name_noon_zone()) as gateway:
         await take_reading(gateway)
         async with gateway.run():
@@ -93,7 +94,7 @@ async def test_no_language_has_its_word_of_a_canvas(tmp_path: Path, language: st
 
 
 async def test_the_demo_shows_tokens():
-    endpoint = SimulatedEndpoint(Profile.autoregressive(), Timing.canvas(0.001), model=MODEL)
+    endpoint = ScriptedEndpoint(ServerProfile.autoregressive(), Timing.canvas(0.001), model=MODEL)
     lines: list[str] = []
     async with serve(endpoint.app) as url:
         await demo_command.run(
@@ -104,7 +105,9 @@ async def test_the_demo_shows_tokens():
 
 
 async def test_the_bench_shows_tokens():
-    endpoint = SimulatedEndpoint(Profile.autoregressive(), Timing.instant(), brain=simulated.answer_prompt)
+    endpoint = ScriptedEndpoint(
+        ServerProfile.autoregressive(), Timing.instant(), brain=simulated.answer_prompt
+    )
     async with serve(endpoint.app) as url:
         address = EndpointAddress(f"{url}/v1")
         result = await run_direct_bench(address, DirectOptions(quick=True), asyncio.Event(), lambda *_: None)

@@ -9,7 +9,8 @@ import pytest
 
 from bot.chat.commands.callbacks import CONTINUE_PROMPT
 from bot.sim.telegram.chats import ChatMessage
-from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint
+from bot.sim.vllm.server import ChatRequest
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 
 
@@ -75,7 +76,7 @@ async def test_an_answer_cut_at_its_length_goes_on_at_a_tap_once(tmp_path: Path)
     def tell(request: ChatRequest) -> str:
         return STORY[len(request.open_text) :] if request.user_texts[-1] != CONTINUE_PROMPT else "The end."
 
-    async with running_gateway(tmp_path, SimulatedEndpoint(brain=tell)) as gateway:
+    async with running_gateway(tmp_path, ScriptedEndpoint(brain=tell)) as gateway:
         gateway.ann.send("tell me a long story")
         cut = await gateway.api.wait_until(lambda: find_message_with_button(gateway, "Continue"))
         assert cut is not None

@@ -8,9 +8,9 @@ from sqlalchemy import select
 
 from bot.db.engine import open_database
 from bot.db.tables import model_calls
-from bot.sim.vllm.server import SimulatedEndpoint
 from bot.sim.vllm.typed_reads import TypedQuestion
 from bot.turns.recorded_reads import RecordedReads
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import GatewayHarness, running_gateway
 from tests.support.group_chat import open_group, press
 
@@ -47,7 +47,7 @@ async def test_what_is_meant_is_answered_and_what_is_not_is_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setitem(RecordedReads.read.__kwdefaults__ or {}, "timeout_seconds", 60.0)
-    endpoint = SimulatedEndpoint(judge=judge_museum)
+    endpoint = ScriptedEndpoint(judge=judge_museum)
     async with running_gateway(tmp_path, endpoint, access="open", thinking="off") as gateway:
         team = open_group(gateway.api, gateway.ann, hears_everything=True)
         await team.wait_for_texts(1)

@@ -12,7 +12,7 @@ from bot.http_server import serve
 from bot.sim.search_engine import JSON_ENABLED, SimulatedSearchEngine, WebPage
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.vllm.script import ChatRequest, format_tool_call
-from bot.sim.vllm.server import SimulatedEndpoint
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import ADMIN, running_gateway
 from tests.support.web_site import build_response, running_site
 from tools.builtin import fetch_page as page_tool
@@ -67,7 +67,7 @@ async def test_turns_side_by_side_show_real_sources_only(tmp_path: Path, monkeyp
             return ANSWERS[turn].format(**names)
 
         simulated = SimulatedSearchEngine(pages, JSON_ENABLED)
-        endpoint = SimulatedEndpoint(brain=answer)
+        endpoint = ScriptedEndpoint(brain=answer)
         async with (
             serve(simulated.app) as search_url,
             running_gateway(tmp_path, endpoint, search_url=search_url, access="open") as gateway,
@@ -124,7 +124,7 @@ async def test_later_turns_know_the_sources_of_earlier_ones(tmp_path: Path, monk
     async with (
         serve(simulated.app) as search_url,
         running_gateway(
-            tmp_path, SimulatedEndpoint(brain=answer), search_url=search_url, model_max_tokens=1024
+            tmp_path, ScriptedEndpoint(brain=answer), search_url=search_url, model_max_tokens=1024
         ) as gateway,
     ):
         gateway.ann.send("What is new?")
@@ -176,7 +176,7 @@ async def test_whatever_an_engine_answers_the_turn_goes_on(tmp_path: Path, monke
         return f"It says [1] and [2] and [3]: {PRIVATE}, [x](javascript:alert(1)) at https://apple.example/."
 
     simulated = SimulatedSearchEngine()
-    endpoint = SimulatedEndpoint(brain=answer)
+    endpoint = ScriptedEndpoint(brain=answer)
     async with (
         serve(simulated.app) as search_url,
         running_gateway(tmp_path, endpoint, search_url=search_url) as gateway,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.sim.vllm.server import SimulatedEndpoint
 from tests.kill.environment import KillEnvironment, open_environment
 from tests.kill.gateway import ForkServer
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.postgresql import PostgresServer
 
 OpenEnvironment = Callable[..., Awaitable[KillEnvironment]]
@@ -40,7 +40,7 @@ async def surround(tmp_path: Path, fork_server: ForkServer) -> AsyncIterator[Ope
     async with contextlib.AsyncExitStack() as stack:
 
         async def open_started(
-            endpoint: SimulatedEndpoint | None = None,
+            endpoint: ScriptedEndpoint | None = None,
             *,
             start: bool = True,
             plain: bool = False,

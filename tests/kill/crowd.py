@@ -11,8 +11,9 @@ from bot.queue.dead_letters import DEAD_LETTER_NOTICE
 from bot.queue.worker import MAX_ATTEMPTS
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.server import BotApiCall, BotApiFault, SimulatedPerson
-from bot.sim.vllm.server import ChatRequest, ScriptedReply, SimulatedEndpoint, Timing, format_tool_call
+from bot.sim.vllm.server import ChatRequest, Timing, format_tool_call
 from tests.kill.environment import KillEnvironment
+from tests.support.endpoint.server import ScriptedEndpoint, ScriptedReply
 
 MAX_WAITING_CHATS = 4  # chats that wait for an answer
 MAX_DEATHS = MAX_ATTEMPTS - 2  # of an item; then the gateway lives until the item is done
@@ -29,9 +30,9 @@ STOP = "⏹ Stop"
 LONG_TEXT = "".join(f"and {n} more " for n in range(1000, 1100))  # repeated words would be cut
 
 
-def build_endpoint() -> SimulatedEndpoint:
+def build_endpoint() -> ScriptedEndpoint:
     """A fast endpoint whose model is a CrowdModel."""
-    return SimulatedEndpoint(timing=Timing(canvas_seconds=0.01), brain=CrowdModel())
+    return ScriptedEndpoint(timing=Timing(canvas_seconds=0.01), brain=CrowdModel())
 
 
 @dataclass

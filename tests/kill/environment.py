@@ -20,9 +20,9 @@ from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.events import ChangeNotifier
 from bot.sim.telegram.faults import FaultInjection
 from bot.sim.telegram.server import BotApi, BotApiCall, BotApiFault, FloodLimits, SimulatedPerson
-from bot.sim.vllm.server import SimulatedEndpoint
 from tests.kill.gateway import PATIENCE, ForkServer, GatewayDied, GatewayProcess
 from tests.support.empty_database import place_empty_database
+from tests.support.endpoint.server import ScriptedEndpoint
 
 ANN = 7
 UNSURE = "I don't know whether my answer above reached you."
@@ -83,7 +83,7 @@ class KillEnvironment:
     """`ann` is an admin; the bot is open, so that anybody may write to it."""
 
     api: BotApi
-    endpoint: SimulatedEndpoint
+    endpoint: ScriptedEndpoint
     bells: Bells
     gateway: GatewayProcess
     folder: Path
@@ -193,12 +193,12 @@ class KillEnvironment:
 
 @contextlib.asynccontextmanager
 async def open_environment(
-    folder: Path, endpoint: SimulatedEndpoint | None, fork_server: ForkServer | None, **settings: object
+    folder: Path, endpoint: ScriptedEndpoint | None, fork_server: ForkServer | None, **settings: object
 ) -> AsyncIterator[KillEnvironment]:
     """The environment, served; the test starts the gateway, which is killed when the block ends."""
     place_empty_database(folder / "gateway.db")
     api = BotApi(limits=FloodLimits.unlimited())
-    endpoint = endpoint or SimulatedEndpoint()
+    endpoint = endpoint or ScriptedEndpoint()
     bells = Bells()
     async with api.serve_on_loopback() as telegram, serve(endpoint.app) as model, serve(bells) as bells.url:
         values = {

@@ -7,10 +7,11 @@ import pytest
 
 from bot.bench.harness.prose import write_prose
 from bot.sim.telegram.server import BotApiFault
-from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Timing
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import KillEnvironment
 from tests.support.breakdown_clock import BreakdownRow, check_breakdowns
+from tests.support.endpoint.server import ScriptedEndpoint
 
 PROSE = write_prose(150, 1)[1:] + " "
 
@@ -47,7 +48,7 @@ def check_down_time(
 
 
 async def test_killed_in_mid_canvas(surround: OpenEnvironment):
-    environment = await surround(SimulatedEndpoint(timing=Timing(canvas_seconds=0.05)))
+    environment = await surround(ScriptedEndpoint(timing=Timing(canvas_seconds=0.05)))
     environment.endpoint.hold()
     environment.ann.send("@@say:here I am@@")
     await environment.wait_for_requests()

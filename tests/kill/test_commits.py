@@ -4,9 +4,10 @@ import json
 from functools import partial
 
 from bot.bench.harness.prose import write_prose
-from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Timing
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import SENT_AGAIN, UNSURE, KillEnvironment
+from tests.support.endpoint.server import ScriptedEndpoint
 
 PROSE = write_prose(150, 1)[1:] + " "  # longer than the repeated patterns a server searches for
 ANSWER = (PROSE * 3).strip()
@@ -24,7 +25,7 @@ MOMENTS = (
 
 
 async def test_around_the_commits_of_a_message(surround: OpenEnvironment):
-    environment = await surround(SimulatedEndpoint(timing=Timing(canvas_seconds=0.05)))
+    environment = await surround(ScriptedEndpoint(timing=Timing(canvas_seconds=0.05)))
     kills = 0
     for chat, moment in enumerate(MOMENTS, start=1):
         await environment.gateway.arm(moment)

@@ -8,12 +8,13 @@ with a question, and a second copy only after a tap on its button.
 import pytest
 
 from bot.sim.telegram.server import BotApiFault
-from bot.sim.vllm.server import SimulatedEndpoint, Timing, reply_with
+from bot.sim.vllm.server import Timing
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import SENT_AGAIN, UNSURE, KillEnvironment
 from tests.kill.gateway import PATIENCE
 from tests.kill.test_jobs import add_due_job, greet, wait_until_recorded
 from tests.kill.test_steps import PROSE
+from tests.support.endpoint.server import ScriptedEndpoint, reply_with
 
 CHAT = 100
 REMINDER = "⏰ tea"
@@ -94,7 +95,7 @@ async def test_an_older_part_sent_again_stands_below_the_later_ones(surround: Op
 
 async def test_a_half_shown_message_is_left_only_by_a_first_send_that_was_in_doubt(surround: OpenEnvironment):
     """Nobody knows its id, so nobody can finish it: the chat is asked, and the whole answer comes below."""
-    environment = await surround(SimulatedEndpoint(timing=Timing(canvas_seconds=0.3)))
+    environment = await surround(ScriptedEndpoint(timing=Timing(canvas_seconds=0.3)))
     first_block = environment.freeze_at("sendMessage", arrives=True)
     environment.ann.send(f"@@repeat:4 {PROSE}@@")
     await environment.endpoint.wait_until(

@@ -2,10 +2,11 @@
 
 import pytest
 
-from bot.sim.vllm.server import ChatRequest, ScriptedReply, SimulatedEndpoint
+from bot.sim.vllm.server import ChatRequest
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import UNSURE, KillEnvironment
 from tests.kill.gateway import PATIENCE
+from tests.support.endpoint.server import ScriptedEndpoint, ScriptedReply
 
 CODE = "".join(f"a{number} = {number**3 % 977}\n" for number in range(370))
 
@@ -17,7 +18,7 @@ def list_files(environment: KillEnvironment) -> list[str]:
 
 
 async def test_between_a_stored_file_and_the_end_of_its_turn(surround: OpenEnvironment):
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     script = endpoint.brain
 
     def hold_after_the_tool(request: ChatRequest) -> str | ScriptedReply:

@@ -3,10 +3,11 @@
 from functools import partial
 
 from bot.bench.harness.prose import write_prose
-from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Timing
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import KillEnvironment
 from tests.kill.gateway import PATIENCE
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.group_chat import GroupHarness, open_group
 
 PROSE = write_prose(150, 1)[1:] + " "
@@ -26,7 +27,7 @@ async def open_team(environment: KillEnvironment, *, is_basic: bool = False) -> 
 
 
 async def test_in_the_middle_of_an_answer_to_one_while_another_waits(surround: OpenEnvironment):
-    environment = await surround(SimulatedEndpoint(timing=Timing(canvas_seconds=0.3)))
+    environment = await surround(ScriptedEndpoint(timing=Timing(canvas_seconds=0.3)))
     team = await open_team(environment)
     asked = team.ann.send(f"/ask @@repeat:4 {PROSE}@@", thread=team.group)
     await environment.endpoint.wait_until(

@@ -4,24 +4,24 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from bot.http_server import serve
-from bot.sim.vllm.server import Profile, SimulatedEndpoint
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import KillEnvironment
 from tests.kill.gateway import PATIENCE
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile
 
 BOB = 8  # no admin: his chat gets no notices to admins
 SIGNATURE = "— written by gemma-4-31b-it"
 
 
 @contextlib.asynccontextmanager
-async def open_fallback() -> AsyncIterator[tuple[SimulatedEndpoint, str]]:
+async def open_fallback() -> AsyncIterator[tuple[ScriptedEndpoint, str]]:
     """A second endpoint, and its address."""
-    fallback = SimulatedEndpoint(profile=Profile.hosted_api(), model="gemma-4-31b-it")
+    fallback = ScriptedEndpoint(profile=ServerProfile.hosted_api(), model="gemma-4-31b-it")
     async with serve(fallback.app) as url:
         yield fallback, f"{url}/v1"
 
 
-async def wait_for_fallback(environment: KillEnvironment, fallback: SimulatedEndpoint) -> None:
+async def wait_for_fallback(environment: KillEnvironment, fallback: ScriptedEndpoint) -> None:
     """Wait until the second endpoint works on the turn, and the database knows it."""
     await environment.gateway.while_alive(fallback.wait_until(lambda: fallback.running == 1, PATIENCE))
     await environment.wait_for_row("select 1 from turns where endpoint = 'fallback'")

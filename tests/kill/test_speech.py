@@ -5,9 +5,10 @@ import asyncio
 import pytest
 
 from bot.http_server import serve
-from bot.sim.vllm.server import CHIME, SimulatedEndpoint, SpeechRequest
+from bot.sim.vllm.server import CHIME, SpeechRequest
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import UNSURE, KillEnvironment
+from tests.support.endpoint.server import ScriptedEndpoint
 
 TEXT_HAS_ARRIVED = "select 1 where not exists (select 1 from outbox where state != 'done')"
 
@@ -29,7 +30,7 @@ async def test_while_a_voice_is_sent_with_a_database_on_a_server(
 
 async def check_voice(surround: OpenEnvironment, moment: str, settings: dict[str, str]) -> None:
     """Kill the gateway at this moment, and assert what the chat has afterwards."""
-    sound = SimulatedEndpoint()
+    sound = ScriptedEndpoint()
     async with serve(sound.app) as url:
         environment = await surround(speech_url=f"{url}/v1", **settings)
         environment.ann.send("/voice on")

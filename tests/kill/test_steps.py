@@ -10,10 +10,11 @@ import pytest
 
 from bot.bench.harness.prose import write_prose
 from bot.sim.telegram.server import BotApiFault
-from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, Timing, format_tool_call, reply_with
+from bot.sim.vllm.server import ChatRequest, Timing, format_tool_call
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import ANN, IS_IDLE, SENT_AGAIN, UNSURE, KillEnvironment
 from tests.kill.gateway import PATIENCE
+from tests.support.endpoint.server import ScriptedEndpoint, reply_with
 
 PROSE = write_prose(150, 1)[1:] + " "  # longer than the repeated patterns a server searches for
 
@@ -134,7 +135,7 @@ async def test_in_mid_canvas_with_messages_waiting(surround: OpenEnvironment):
 
 
 async def test_after_the_first_block_was_shown(surround: OpenEnvironment):
-    environment = await surround(SimulatedEndpoint(timing=Timing(canvas_seconds=0.3)))
+    environment = await surround(ScriptedEndpoint(timing=Timing(canvas_seconds=0.3)))
     environment.ann.send(f"@@repeat:4 {PROSE}@@")
     await hold_after_first_block(environment)
     await environment.gateway.kill()
@@ -149,7 +150,7 @@ async def test_after_the_first_block_was_shown(surround: OpenEnvironment):
 async def test_while_a_call_that_was_cut_is_asked_again(surround: OpenEnvironment):
     calls: list[str] = []
     timing = Timing(canvas_seconds=0.1)
-    environment = await surround(SimulatedEndpoint(timing=timing, brain=ring_once(calls)))
+    environment = await surround(ScriptedEndpoint(timing=timing, brain=ring_once(calls)))
     page = write_prose(1200, 1).strip().replace(" ", "+")
     calls.append(format_tool_call("ring", {"address": f"{environment.bells.url}/page?{page}"}))
     environment.ann.send("Write it down.")
@@ -287,7 +288,7 @@ async def test_between_the_parts_of_an_answer(surround: OpenEnvironment, arrives
 
 @pytest.mark.parametrize("arrives", [True, False])
 async def test_while_an_edit_is_in_flight(surround: OpenEnvironment, arrives: bool):
-    environment = await surround(SimulatedEndpoint(timing=Timing(canvas_seconds=0.3)))
+    environment = await surround(ScriptedEndpoint(timing=Timing(canvas_seconds=0.3)))
     edit = environment.freeze_at("editMessageText", arrives=arrives)
     environment.ann.send(f"@@repeat:4 {PROSE}@@")
     await hold_after_first_block(environment)
@@ -357,7 +358,7 @@ async def wait_for_reaction(environment: KillEnvironment, message_id: int) -> No
 
 
 async def test_the_stop_button_of_an_answer_shown_before_the_crash_still_works(surround: OpenEnvironment):
-    environment = await surround(SimulatedEndpoint(timing=Timing(canvas_seconds=0.3)))
+    environment = await surround(ScriptedEndpoint(timing=Timing(canvas_seconds=0.3)))
     environment.ann.send(f"@@repeat:4 {PROSE}@@")
     await hold_after_first_block(environment)
     await environment.gateway.kill()

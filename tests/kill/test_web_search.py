@@ -2,16 +2,17 @@
 
 from bot.http_server import serve
 from bot.sim.search_engine import JSON_ENABLED, SimulatedSearchEngine, WebPage
-from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, format_tool_call
+from bot.sim.vllm.server import ChatRequest, format_tool_call
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.gateway import PATIENCE
+from tests.support.endpoint.server import ScriptedEndpoint
 
 PAGE = WebPage("https://site1.example/canvas", "New in canvas", "It grew.")
 LATER_PAGE = WebPage("https://site2.example/canvas", "New in canvas since", "It shrank.")
 
 
 async def test_while_an_answer_with_sources_is_written(surround: OpenEnvironment):
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
 
     def search_once(request: ChatRequest) -> str:
         if request.step == 0:

@@ -14,7 +14,7 @@ from bot.http_server import serve
 from bot.llm import client as llm_client
 from bot.llm.dialect import write_messages, write_tools
 from bot.llm.endpoint_config import RouteAnswer
-from bot.sim.vllm.server import SimulatedEndpoint
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.recorded_endpoint import connect_client, ignore, make_request
 
 MESSAGES = (Message("system", "Be brief."), Message("user", "How late is it?"))
@@ -36,7 +36,7 @@ QUESTION = {"input": "x", "questions": [{"type": "predicate", "instructions": "a
 
 
 async def test_a_prompt_is_counted_as_a_call_sends_it() -> None:
-    endpoint = SimulatedEndpoint(api_key="k")
+    endpoint = ScriptedEndpoint(api_key="k")
     async with (
         serve(endpoint.app) as url,
         connect_client(url, api_key="k") as client,
@@ -66,7 +66,7 @@ async def test_a_prompt_that_cannot_be_counted_has_no_count(answer: Response) ->
 
 
 async def test_a_slow_server_is_not_waited_for() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     async with serve(endpoint.app) as url, connect_client(url) as client:
         endpoint.hold()
         assert await client.ask_typed_questions("/decisions", QUESTION, timeout_seconds=0.02) == RouteAnswer()
@@ -77,7 +77,7 @@ async def test_a_slow_server_is_not_waited_for() -> None:
 
 async def test_a_question_and_the_call_after_it_share_a_connection() -> None:
     peers = set[Any]()
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
 
     async def note_peer(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":

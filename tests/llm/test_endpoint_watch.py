@@ -8,13 +8,13 @@ from starlette.types import Receive, Scope, Send
 
 from bot.http_server import serve
 from bot.llm.endpoint_watch import EndpointWatch, WatchedEndpoint
-from bot.sim.vllm.server import SimulatedEndpoint
+from tests.support.endpoint.server import ScriptedEndpoint
 
 
 class HealthChecks:
     """Serves an endpoint, and notes when it has been asked whether it is up."""
 
-    def __init__(self, endpoint: SimulatedEndpoint) -> None:
+    def __init__(self, endpoint: ScriptedEndpoint) -> None:
         self._app = endpoint.app
         self._answered = asyncio.Event()
 
@@ -39,7 +39,7 @@ async def test_each_change_is_logged_once_and_an_answer_names_the_server(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    simulated = SimulatedEndpoint()
+    simulated = ScriptedEndpoint()
     health_checks = HealthChecks(simulated)
     simulated.refuse_connections(1000)
     async with serve(health_checks) as address, asyncio.TaskGroup() as tasks:
@@ -75,7 +75,7 @@ async def test_a_key_that_is_refused_is_said(
     model: str | None, key: str | None, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    async with serve(SimulatedEndpoint(api_key="k").app) as url:
+    async with serve(ScriptedEndpoint(api_key="k").app) as url:
         watch = EndpointWatch(WatchedEndpoint(f"{url}/v1", key, model, seats=4))
         async with asyncio.TaskGroup() as tasks, asyncio.timeout(60):
             task = tasks.create_task(watch.run())

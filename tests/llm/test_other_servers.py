@@ -10,8 +10,8 @@ from bot.http_server import serve
 from bot.llm.client import ModelClient
 from bot.llm.dialect import VLLM, find_dialect
 from bot.llm.seats import SeatLimiter
-from bot.sim.vllm.profile import OtherServer
-from bot.sim.vllm.server import Profile, SimulatedEndpoint, reply_with
+from tests.support.endpoint.other_servers import OtherServer
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile, reply_with
 from tests.support.recorded_endpoint import ignore, make_request
 
 TOOL = {"name": "clock", "description": "Time", "parameters": {"type": "object"}}
@@ -21,9 +21,9 @@ SERVERS = get_args(OtherServer)
 
 async def call_server(
     server: OtherServer, text: str, request: ModelRequest, *, canvas: int = 256
-) -> tuple[Reply, SimulatedEndpoint]:
-    profile = replace(Profile.of_server(server), canvas=canvas)
-    endpoint = SimulatedEndpoint(profile, brain=reply_with(text))
+) -> tuple[Reply, ScriptedEndpoint]:
+    profile = replace(ServerProfile.of_server(server), canvas=canvas)
+    endpoint = ScriptedEndpoint(profile, brain=reply_with(text))
     async with serve(endpoint.app) as url:
         client = ModelClient(f"{url}/v1", None, SeatLimiter(1))
         try:

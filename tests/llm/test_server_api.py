@@ -16,7 +16,7 @@ from bot.errors import KeyRefused, ServerAway
 from bot.http_server import serve
 from bot.llm import server_api
 from bot.llm.server_api import ServedModel, ServerCounters
-from bot.sim.vllm.server import SimulatedEndpoint
+from tests.support.endpoint.server import ScriptedEndpoint
 
 MODELS = {
     "object": "list",
@@ -151,7 +151,7 @@ async def test_a_sample_that_is_no_number_counts_as_zero() -> None:
 
 
 async def test_the_counters_of_the_simulator_are_parsed() -> None:
-    async with serve(SimulatedEndpoint().app) as url:
+    async with serve(ScriptedEndpoint().app) as url:
         assert await server_api.fetch_counters(f"{url}/v1") == ServerCounters(0, 0, 0, 0, 0, 0)
 
 

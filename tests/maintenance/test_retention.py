@@ -39,7 +39,8 @@ from bot.maintenance.retention import (
     RetentionTask,
 )
 from bot.sim.telegram.chats import ChatMessage
-from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Timing
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import ADMIN, GatewayHarness, long_story, open_harness, running_gateway
 
 CANARY = "zanzibar-canary"
@@ -134,7 +135,7 @@ async def test_forget_leaves_no_byte_of_a_text_in_any_file_and_every_figure(
 
 async def test_a_running_turn_is_stopped_and_waiting_messages_are_dropped(tmp_path: Path):
     async with running_gateway(
-        tmp_path, SimulatedEndpoint(timing=Timing(canvas_seconds=0.25), seats=1)
+        tmp_path, ScriptedEndpoint(timing=Timing(canvas_seconds=0.25), seats=1)
     ) as gateway:
         gateway.ann.send(long_story().replace("word0 ", f"{CANARY} "))
         await gateway.wait_for_first_block()

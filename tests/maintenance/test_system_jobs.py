@@ -17,9 +17,9 @@ from bot.maintenance.system_jobs import (
     ReadCountersTask,
     UsageSummaryTask,
 )
-from bot.sim.vllm.server import SimulatedEndpoint
 from bot.translations.translator import ENGLISH, Translatable
 from bot.usage.reconcile import CountersEndpoint, Reconciliation
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.usage_rows import NOON, UsageRows
 
 
@@ -50,7 +50,7 @@ async def test_a_disk_with_less_than_a_gigabyte_free_is_reported():
 
 
 async def test_counters_are_read_on_request(database: Database):
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     async with serve(endpoint.app) as url:
         await ReadCountersTask(Reconciliation(database, CountersEndpoint(f"{url}/v1"), refuse_notice))()
     unreachable = CountersEndpoint("http://127.0.0.1:9/v1")

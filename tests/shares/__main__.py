@@ -18,9 +18,9 @@ from pathlib import Path
 
 from bot.bench.harness import machine
 from bot.sim.telegram.server import MAX_WAIT_SECONDS, SimulatedPerson
-from bot.sim.vllm.server import SimulatedEndpoint
 from tests.kill.environment import ANN, KillEnvironment, open_environment
 from tests.support.attachment_files import make_slow_pdf
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.office_files import make_docx, make_paragraph
 
 EVE = 66
@@ -116,7 +116,7 @@ async def ask_as_others(environment: KillEnvironment) -> dict[bool, list[float]]
 async def compare(name: str, flood: Flood) -> list[Comparison]:
     """The answers of others alone and meanwhile: to texts and to files."""
     folder = Path(tempfile.mkdtemp(prefix="canvasgram-shares-"))
-    async with open_environment(folder, SimulatedEndpoint(), None) as environment:
+    async with open_environment(folder, ScriptedEndpoint(), None) as environment:
         await environment.gateway.start()
         environment.api.person(ANN, "Ann").send("/id")
         await ask(environment, environment.api.person(FIRST_PERSON - 1, "Bob"), with_file=True)

@@ -6,14 +6,14 @@ import pytest
 from telegram import Bot
 
 from bot.sim.telegram.server import BotApi, FloodLimits
-from bot.sim.vllm import chat_route
+from tests.support.endpoint import gate
 from tests.support.telegram_client import build_api, open_bot
 
 
 @pytest.fixture
 def lingering_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """A dead engine's server answers on, however slow the machine is."""
-    monkeypatch.setattr(chat_route, "_DEAD_SECONDS", 600.0)
+    monkeypatch.setattr(gate, "_DEAD_SECONDS", 600.0)
 
 
 @pytest.fixture

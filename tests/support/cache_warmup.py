@@ -12,11 +12,11 @@ from bot.domain import LanguageModel
 from bot.http_server import serve
 from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
-from bot.sim.vllm.server import SimulatedEndpoint
 from bot.tool_registry.toolbox import Toolbox
 from bot.translations.translator import ENGLISH, Translatable
 from bot.turns.cache_warmup import CacheWarmup, WarmupConfig
 from bot.turns.call_ledger import CallLedger
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.turn_harness import SHUTDOWN_SECONDS, ScriptedModel, TurnHarness
 from tools.registry import discover
 
@@ -64,7 +64,7 @@ async def running_warmup(harness: WarmupHarness) -> AsyncIterator[CacheWarmup]:
 
 @contextlib.asynccontextmanager
 async def open_warmup_harness(
-    database: Database, endpoint: SimulatedEndpoint, **fields: Any
+    database: Database, endpoint: ScriptedEndpoint, **fields: Any
 ) -> AsyncIterator[WarmupHarness]:
     """Run a warm-up against this endpoint while the block runs."""
     async with serve(endpoint.app) as url:
@@ -84,7 +84,7 @@ async def wait_until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.005)
 
 
-def requests_finished(endpoint: SimulatedEndpoint, count: int) -> Callable[[], bool]:
+def requests_finished(endpoint: ScriptedEndpoint, count: int) -> Callable[[], bool]:
     return lambda: sum(request.finished_at is not None for request in endpoint.requests) >= count
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from bot.http_server import serve
-from bot.sim.vllm.server import SimulatedEndpoint
+from tests.support.endpoint.server import ScriptedEndpoint
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "endpoint"
 
@@ -94,7 +94,7 @@ class ClientResponse:
 class SimulatorClient:
     """A client of one endpoint."""
 
-    endpoint: SimulatedEndpoint
+    endpoint: ScriptedEndpoint
     http: httpx.AsyncClient
 
     async def send(self, body: Any, path: str = "/v1/chat/completions", **headers: str) -> ClientResponse:
@@ -121,7 +121,7 @@ def read_response(response: httpx.Response) -> ClientResponse:
 
 
 @asynccontextmanager
-async def open_client(endpoint: SimulatedEndpoint) -> AsyncIterator[SimulatorClient]:
+async def open_client(endpoint: ScriptedEndpoint) -> AsyncIterator[SimulatorClient]:
     """A served endpoint with a client."""
     async with (
         serve(endpoint.app) as url,

@@ -16,12 +16,12 @@ from bot.http_server import serve
 from bot.settings import Settings, build_settings
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.server import MAX_WAIT_SECONDS, BotApi, FloodLimits, SimulatedPerson
-from bot.sim.vllm.server import SimulatedEndpoint
 from bot.telegram.delivery.rate_budget import RateLimits
 from bot.telegram.incoming.edits import EDIT_HOLD_SECONDS
 from bot.tool_registry import loader
 from tests.support.delivery_harness import GENEROUS_LIMITS
 from tests.support.empty_database import place_empty_database
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.turn_harness import SHUTDOWN_SECONDS
 from tools.base import Tool
 
@@ -55,7 +55,7 @@ class GatewayHarness:
     """Both simulators and the gateway's settings; `ann` is an admin."""
 
     api: BotApi
-    endpoint: SimulatedEndpoint
+    endpoint: ScriptedEndpoint
     settings: Settings
     options: RunOptions
 
@@ -128,7 +128,7 @@ def place_database(tmp_path: Path) -> str:
 @contextlib.asynccontextmanager
 async def open_harness(
     tmp_path: Path,
-    endpoint: SimulatedEndpoint | None = None,
+    endpoint: ScriptedEndpoint | None = None,
     rate_limits: RateLimits = GENEROUS_LIMITS,
     edit_hold_seconds: float = EDIT_HOLD_SECONDS,
     **settings: Any,
@@ -139,7 +139,7 @@ async def open_harness(
     """
     database_url = settings.pop("database_url", None) or place_database(tmp_path)
     api = BotApi(limits=FloodLimits.unlimited())
-    endpoint = endpoint or SimulatedEndpoint()
+    endpoint = endpoint or ScriptedEndpoint()
     async with serve(api.app) as telegram_url, serve(endpoint.app) as model_url:
         values = {
             "telegram_token": api.token,
@@ -159,7 +159,7 @@ async def open_harness(
 @contextlib.asynccontextmanager
 async def running_gateway(
     tmp_path: Path,
-    endpoint: SimulatedEndpoint | None = None,
+    endpoint: ScriptedEndpoint | None = None,
     rate_limits: RateLimits = GENEROUS_LIMITS,
     edit_hold_seconds: float = EDIT_HOLD_SECONDS,
     **settings: Any,

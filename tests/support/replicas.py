@@ -14,10 +14,10 @@ from sqlalchemy.engine import make_url
 from bot.domain import SHARE_COUNT, Lane
 from bot.http_server import serve
 from bot.sim.telegram.server import KEEP_ALIVE_SECONDS, BotApi, BotApiCall, BotApiFault, FloodLimits
-from bot.sim.vllm.server import SimulatedEndpoint
 from tests.chaos.callers import find_caller, name_caller
 from tests.kill.environment import UNSURE
 from tests.kill.gateway import PATIENCE, ForkServer, GatewayProcess
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.postgresql import PostgresServer
 
 CHATS = range(100, 112)
@@ -38,7 +38,7 @@ class Replicas:
     """Both simulators, and processes on one database; `calls` to Telegram with the replica's number."""
 
     api: BotApi
-    endpoint: SimulatedEndpoint
+    endpoint: ScriptedEndpoint
     processes: list[GatewayProcess]
     server: PostgresServer
     database: str
@@ -138,7 +138,7 @@ async def run_replicas(
     Those with a number in `places` run there, the others here.
     """
     api = BotApi(limits=FloodLimits.unlimited())
-    endpoint = SimulatedEndpoint(seats=2 * len(CHATS))
+    endpoint = ScriptedEndpoint(seats=2 * len(CHATS))
     async with contextlib.AsyncExitStack() as stack:
         url = make_url(stack.enter_context(server.open_database()))
         replicas = Replicas(api, endpoint, [], server, url.database or "")

@@ -14,7 +14,7 @@ from bot.db.engine import open_database
 from bot.db.tables import model_calls
 from bot.http_server import serve
 from bot.sim.telegram.chats import ChatMessage
-from bot.sim.vllm.server import Profile, SimulatedEndpoint
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile
 from tests.support.gateway import ADMIN, GatewayHarness, is_being_written, running_gateway
 
 MODEL = "gemma-4-31b-it"
@@ -34,10 +34,10 @@ class TwoEndpoints:
     """A gateway and its second endpoint."""
 
     gateway: GatewayHarness
-    fallback: SimulatedEndpoint
+    fallback: ScriptedEndpoint
 
     @property
-    def main(self) -> SimulatedEndpoint:
+    def main(self) -> ScriptedEndpoint:
         return self.gateway.endpoint
 
     def final_texts(self) -> list[str]:
@@ -103,9 +103,9 @@ def button_labels(message: ChatMessage) -> list[str]:
 
 @contextlib.asynccontextmanager
 async def open_two_endpoints(
-    tmp_path: Path, main: SimulatedEndpoint | None = None, *, is_external: bool = False, **settings: Any
+    tmp_path: Path, main: ScriptedEndpoint | None = None, *, is_external: bool = False, **settings: Any
 ) -> AsyncIterator[TwoEndpoints]:
-    fallback = SimulatedEndpoint(profile=Profile.hosted_api(), model=MODEL)
+    fallback = ScriptedEndpoint(profile=ServerProfile.hosted_api(), model=MODEL)
     async with serve(fallback.app) as url:
         address = url.replace("127.0.0.1", HOST) if is_external else url
         async with running_gateway(

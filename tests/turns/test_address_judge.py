@@ -13,11 +13,11 @@ from bot.domain import Lane
 from bot.http_server import serve
 from bot.llm.address_question import MIN_CHANCE, GroupMessage
 from bot.llm.seats import SeatLimiter
-from bot.sim.vllm.server import Profile, SimulatedEndpoint
 from bot.turns.address_judge import AddressJudge
 from bot.turns.call_ledger import CallLedger
 from bot.turns.endpoints import ModelEndpoint
 from bot.turns.recorded_reads import RecordedReads
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile
 from tests.support.recorded_endpoint import PatientReader, connect_client
 from tests.support.turn_harness import SHUTDOWN_SECONDS, ScriptedModel, TurnHarness
 
@@ -27,7 +27,7 @@ MESSAGE = GroupMessage("Ann", "when does the museum open?", ("Canvas",))
 
 @contextlib.asynccontextmanager
 async def open_judge(
-    database: Database, endpoint: SimulatedEndpoint, *, max_seat_seconds: float = 30.0
+    database: Database, endpoint: ScriptedEndpoint, *, max_seat_seconds: float = 30.0
 ) -> AsyncIterator[tuple[AddressJudge, SeatLimiter]]:
     """A judge with one seat."""
     seats = SeatLimiter(1)
@@ -49,7 +49,7 @@ async def load_rows(database: Database) -> list[tuple[object, ...]]:
 async def test_only_a_sure_read_makes_a_message_one_for_the_assistant(
     database: Database, chance: float, expected: bool
 ) -> None:
-    endpoint = SimulatedEndpoint(judge=lambda question: (chance, 1 - chance))
+    endpoint = ScriptedEndpoint(judge=lambda question: (chance, 1 - chance))
     async with open_judge(database, endpoint) as (judge, _):
         assert await judge.is_meant(LANE, MESSAGE) is expected
         assert judge.is_supported is True
@@ -59,7 +59,7 @@ async def test_only_a_sure_read_makes_a_message_one_for_the_assistant(
 
 
 async def test_a_read_waits_behind_people_and_not_for_long(database: Database) -> None:
-    endpoint = SimulatedEndpoint(judge=lambda question: (1, 0))
+    endpoint = ScriptedEndpoint(judge=lambda question: (1, 0))
     async with open_judge(database, endpoint, max_seat_seconds=0.05) as (judge, seats), seats.hold("7"):
         assert not await judge.is_meant(LANE, MESSAGE)
     assert await load_rows(database) == []
@@ -87,7 +87,7 @@ async def test_a_read_waits_behind_people_and_not_for_long(database: Database) -
 
 
 async def test_an_endpoint_that_cannot_read_is_asked_once_and_means_silence(database: Database) -> None:
-    endpoint = SimulatedEndpoint(replace(Profile.today(), logprobs=False))
+    endpoint = ScriptedEndpoint(replace(ServerProfile(), logprobs=False))
     async with open_judge(database, endpoint) as (judge, _):
         await judge.learn_support()
         assert judge.is_supported is False
@@ -96,7 +96,7 @@ async def test_an_endpoint_that_cannot_read_is_asked_once_and_means_silence(data
 
 
 async def test_a_failed_read_means_silence(database: Database) -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     async with open_judge(database, endpoint) as (judge, _):
         endpoint.simulate_loading(60)
         assert not await judge.is_meant(LANE, MESSAGE)

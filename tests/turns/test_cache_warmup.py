@@ -12,7 +12,7 @@ from bot.http_server import serve
 from bot.llm import server_api
 from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
-from bot.sim.vllm.server import RequestRecord, SimulatedEndpoint
+from bot.sim.vllm.server import RequestRecord
 from bot.turns import cache_warmup
 from bot.turns.cache_warmup import WARMUP_PROMPTS
 from bot.turns.call_ledger import CallLedger
@@ -25,6 +25,7 @@ from tests.support.cache_warmup import (
     wait_for_closed_rows,
     wait_until,
 )
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import running_gateway
 from tests.support.turn_harness import SHUTDOWN_SECONDS, ScriptedModel, hang_forever, make_reply
 
@@ -38,7 +39,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_each_lineage_is_warmed_by_two_requests_that_share_their_head_and_no_more(
     database: Database,
 ) -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     async with open_warmup_harness(database, endpoint) as harness:
         rows = await wait_for_closed_rows(harness, 4)
     assert rows == [
@@ -58,7 +59,7 @@ async def test_each_lineage_is_warmed_by_two_requests_that_share_their_head_and_
 
 
 async def test_what_a_warm_up_used_is_in_the_ledger(database: Database) -> None:
-    async with open_warmup_harness(database, SimulatedEndpoint()) as harness:
+    async with open_warmup_harness(database, ScriptedEndpoint()) as harness:
         await wait_for_closed_rows(harness, 4)
         first, second, *_ = await harness.load_rows(
             "prompt_tokens", "cached_tokens", "completion_tokens", "chars_tools"
@@ -71,7 +72,7 @@ async def test_what_a_warm_up_used_is_in_the_ledger(database: Database) -> None:
 
 
 async def test_only_the_lineages_that_are_used_are_warmed(database: Database) -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     async with open_warmup_harness(database, endpoint, lineages=(False,)) as harness:
         await wait_for_closed_rows(harness, 2)
         await wait_until(lambda: endpoint.running == 0)
@@ -81,7 +82,7 @@ async def test_only_the_lineages_that_are_used_are_warmed(database: Database) ->
 async def test_it_is_repeated_when_triggered_and_once_for_all_triggers_meanwhile(
     database: Database,
 ) -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     async with serve(endpoint.app) as url:
         model = ModelClient(f"{url}/v1", None, SeatLimiter(1))
         harness = WarmupHarness(database, model, f"{url}/v1", lineages=(False,))
@@ -102,7 +103,7 @@ async def test_it_is_repeated_when_triggered_and_once_for_all_triggers_meanwhile
 
 
 async def test_an_endpoint_that_came_back_with_an_empty_cache_is_warmed_again(tmp_path: Path) -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     async with running_gateway(tmp_path, endpoint, warm_up="on", thinking="off") as gateway:
         await wait_until(lambda: requests_finished(endpoint, 3)())
         endpoint.inject_fault("crash")
@@ -116,7 +117,7 @@ async def test_an_endpoint_that_came_back_with_an_empty_cache_is_warmed_again(tm
 
 
 async def test_an_endpoint_that_kept_its_cache_is_not_warmed_again(tmp_path: Path) -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     async with running_gateway(tmp_path, endpoint, warm_up="on", thinking="off") as gateway:
         await wait_until(lambda: requests_finished(endpoint, 3)())
         endpoint.inject_fault("busy", times=2)
@@ -126,7 +127,7 @@ async def test_an_endpoint_that_kept_its_cache_is_not_warmed_again(tmp_path: Pat
     assert len(warm_ups(endpoint)) == 2
 
 
-def warm_ups(endpoint: SimulatedEndpoint) -> list[RequestRecord]:
+def warm_ups(endpoint: ScriptedEndpoint) -> list[RequestRecord]:
     return [
         request for request in endpoint.requests if request.body["messages"][-1]["content"] in WARMUP_PROMPTS
     ]
@@ -136,7 +137,7 @@ async def test_an_endpoint_that_is_away_is_waited_for_without_a_row(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checked_urls: list[str] = []
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     original_check = server_api.check_health
 
     async def check_health(url: str) -> bool:
@@ -155,7 +156,7 @@ async def test_an_endpoint_that_is_away_is_waited_for_without_a_row(
 
 
 async def test_an_endpoint_that_goes_away_meanwhile_is_warmed_from_the_beginning(database: Database) -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     endpoint.inject_fault("reset", after_canvases=0)
     async with open_warmup_harness(database, endpoint) as harness:
         rows = await wait_for_closed_rows(harness, 5)
@@ -171,7 +172,7 @@ async def test_an_endpoint_that_goes_away_meanwhile_is_warmed_from_the_beginning
 async def test_an_endpoint_that_stays_busy_is_given_up(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     endpoint.inject_fault("busy", times=None)
     async with open_warmup_harness(database, endpoint) as harness:
         await wait_until(lambda: "the endpoint was not warmed up, for it did not answer" in caplog.messages)
@@ -181,7 +182,7 @@ async def test_an_endpoint_that_stays_busy_is_given_up(
 
 
 async def test_a_shutdown_closes_the_row_of_the_call_it_cancels(database: Database) -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     async with open_warmup_harness(database, endpoint) as harness:
         endpoint.hold()
         await endpoint.wait_until(lambda: endpoint.running == 1)
@@ -192,14 +193,14 @@ async def test_a_shutdown_closes_the_row_of_the_call_it_cancels(database: Databa
 async def test_an_error_in_it_does_not_end_the_gateway(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with serve(SimulatedEndpoint().app) as url:
+    async with serve(ScriptedEndpoint().app) as url:
         harness = WarmupHarness(database, ScriptedModel([ZeroDivisionError("odd")]), f"{url}/v1")
         async with running_warmup(harness):
             await wait_until(lambda: any("could not be looked at" in line for line in caplog.messages))
 
 
 async def test_a_refusal_ends_it_at_once(database: Database) -> None:
-    async with serve(SimulatedEndpoint().app) as url:
+    async with serve(ScriptedEndpoint().app) as url:
         model = ScriptedModel(
             [make_reply("yes"), EndpointRefused("No.", make_reply("")), EndpointAway("Gone.", make_reply(""))]
         )
@@ -212,7 +213,7 @@ async def test_a_refusal_ends_it_at_once(database: Database) -> None:
 
 @pytest.mark.sqlite
 async def test_a_row_a_kill_left_open_is_closed_at_the_next_start(tmp_path: Path, database: Database) -> None:
-    async with serve(SimulatedEndpoint().app) as url:
+    async with serve(ScriptedEndpoint().app) as url:
         harness = WarmupHarness(database, ScriptedModel([hang_forever]), f"{url}/v1")
         warmup = harness.build_warmup()
         call = await CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS).open(

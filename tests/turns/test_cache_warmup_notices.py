@@ -8,7 +8,6 @@ import pytest
 from bot.db.engine import Database
 from bot.http_server import serve
 from bot.llm import server_api
-from bot.sim.vllm.server import Profile, SimulatedEndpoint
 from bot.turns import cache_warmup
 from tests.support.cache_warmup import (
     WarmupHarness,
@@ -17,6 +16,7 @@ from tests.support.cache_warmup import (
     wait_for_closed_rows,
     wait_until,
 )
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile
 from tests.support.turn_harness import ScriptedModel, make_reply
 
 
@@ -29,7 +29,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_without_a_tool_parser_the_notice_names_the_flags_to_add(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    endpoint = SimulatedEndpoint(replace(Profile.today(), tool_parser=False))
+    endpoint = ScriptedEndpoint(replace(ServerProfile(), tool_parser=False))
     async with open_warmup_harness(database, endpoint) as harness:
         await wait_until(lambda: harness.admin_notices)
     [(subject, text)] = harness.admin_notices
@@ -42,20 +42,20 @@ async def test_without_a_tool_parser_the_notice_names_the_flags_to_add(
 @pytest.mark.parametrize(
     ("profile", "flag"),
     [
-        (replace(Profile.today(), reasoning_parser=False), "--reasoning-parser gemma4"),
-        (replace(Profile.today(), prompt_details=False), "--enable-prompt-tokens-details"),
+        (replace(ServerProfile(), reasoning_parser=False), "--reasoning-parser gemma4"),
+        (replace(ServerProfile(), prompt_details=False), "--enable-prompt-tokens-details"),
     ],
 )
 async def test_flags_whose_absence_shows_in_replies_are_named(
-    database: Database, profile: Profile, flag: str
+    database: Database, profile: ServerProfile, flag: str
 ) -> None:
-    async with open_warmup_harness(database, SimulatedEndpoint(profile)) as harness:
+    async with open_warmup_harness(database, ScriptedEndpoint(profile)) as harness:
         await wait_until(lambda: harness.admin_notices)
     assert flag in harness.admin_notices[0][1]
 
 
 async def test_a_server_that_sends_no_usage_is_reported(database: Database) -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     endpoint.inject_fault("no_usage", times=None)
     async with open_warmup_harness(database, endpoint) as harness:
         await wait_until(lambda: harness.admin_notices)
@@ -63,7 +63,7 @@ async def test_a_server_that_sends_no_usage_is_reported(database: Database) -> N
 
 
 async def test_a_refused_key_is_reported_and_nothing_is_called(database: Database) -> None:
-    endpoint = SimulatedEndpoint(api_key="right")
+    endpoint = ScriptedEndpoint(api_key="right")
     async with serve(endpoint.app) as url:
         harness = WarmupHarness(database, ScriptedModel(), f"{url}/v1", api_key="wrong")
         async with running_warmup(harness):
@@ -73,7 +73,7 @@ async def test_a_refused_key_is_reported_and_nothing_is_called(database: Databas
 
 
 async def test_another_server_is_reported_and_called(database: Database) -> None:
-    async with open_warmup_harness(database, SimulatedEndpoint(Profile.hosted_api())) as harness:
+    async with open_warmup_harness(database, ScriptedEndpoint(ServerProfile.hosted_api())) as harness:
         await wait_until(lambda: len(harness.admin_notices) == 2)
     assert "does not say that it is vLLM" in harness.admin_notices[0][1]
     assert "Unknown parameter" in harness.admin_notices[1][1]
@@ -98,7 +98,7 @@ async def test_an_endpoint_that_goes_away_during_the_inspection_is_inspected_aga
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     requested_urls: list[str] = []
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     original_fetch = server_api.fetch_version
 
     async def fetch_version(url: str) -> str | None:

@@ -26,7 +26,7 @@ async def load_rows(gateway: GatewayHarness, query: Select[Any]) -> list[tuple[A
 
 async def converse(gateway: GatewayHarness, *texts: str) -> list[RequestRecord]:
     """Send each text and wait for its answer; returns the first request of each turn."""
-    firsts = []
+    firsts: list[RequestRecord] = []
     answer_count = 0
     for text in texts:
         before = len(gateway.endpoint.requests)

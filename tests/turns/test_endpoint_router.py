@@ -11,11 +11,12 @@ from bot.db.conversations.turns import NewTurn, open_turn, set_endpoint
 from bot.db.engine import Database
 from bot.db.tables import model_calls, tool_calls, turns
 from bot.domain import Message
-from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, format_tool_call
+from bot.sim.vllm.server import ChatRequest, format_tool_call
 from bot.translations.translator import ENGLISH
 from bot.turns import model_caller
 from bot.turns.endpoint_router import EndpointRoute, EndpointRouter
 from bot.turns.endpoints import ModelEndpoint
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import ADMIN
 from tests.support.turn_harness import LANE, ScriptedModel, TurnHarness, make_reply
 from tests.support.two_endpoints import MODEL, SIGNATURE, button_labels, open_two_endpoints
@@ -61,9 +62,7 @@ async def test_while_the_first_is_known_to_be_away_one_attempt_is_enough(tmp_pat
 
 
 async def test_after_two_refusals_the_turn_continues_at_the_second(tmp_path: Path):
-    async with open_two_endpoints(
-        tmp_path, SimulatedEndpoint(api_key="right"), model_api_key="wrong"
-    ) as both:
+    async with open_two_endpoints(tmp_path, ScriptedEndpoint(api_key="right"), model_api_key="wrong") as both:
         assert await both.send("@@say:here@@") == f"here\n\n{SIGNATURE}"
     assert await both.load_calls() == [
         ("main", "failed", None),
@@ -73,9 +72,7 @@ async def test_after_two_refusals_the_turn_continues_at_the_second(tmp_path: Pat
 
 
 async def test_when_both_refuse_the_answer_says_so(tmp_path: Path):
-    async with open_two_endpoints(
-        tmp_path, SimulatedEndpoint(api_key="right"), model_api_key="wrong"
-    ) as both:
+    async with open_two_endpoints(tmp_path, ScriptedEndpoint(api_key="right"), model_api_key="wrong") as both:
         both.fallback.inject_fault("unauthorized", times=None)
         assert "refused my request" in await both.send("@@say:here@@")
     assert [(endpoint, again) for endpoint, _, again in await both.load_calls()] == [
@@ -130,7 +127,7 @@ async def test_the_same_turn_continues_and_no_tool_runs_again(tmp_path: Path):
         first.inject_fault("busy", times=None)
         return format_tool_call("calculate", {"expression": "6*7"})
 
-    first = SimulatedEndpoint(brain=fail_after_first_reply)
+    first = ScriptedEndpoint(brain=fail_after_first_reply)
     async with open_two_endpoints(tmp_path, first) as both:
         both.fallback.brain = lambda request: "It is " + str(request.messages[-1]["content"])
         assert (await both.send("what is 6*7?")).endswith(SIGNATURE)

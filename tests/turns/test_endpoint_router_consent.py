@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from bot.db.tables import lanes, turns
-from bot.sim.vllm.server import SimulatedEndpoint
 from tests.support import attachment_files
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import ADMIN
 from tests.support.two_endpoints import ALL, HOST, NO, SIGNATURE, YES, button_labels, open_two_endpoints
 
@@ -65,7 +65,7 @@ async def test_after_a_no_the_message_waits_for_the_first_and_nobody_asks_again(
 
 async def test_a_refusal_waits_for_the_answer_too_and_ends_at_once_after_a_no(tmp_path: Path):
     async with open_two_endpoints(
-        tmp_path, SimulatedEndpoint(api_key="right"), model_api_key="wrong", is_external=True
+        tmp_path, ScriptedEndpoint(api_key="right"), model_api_key="wrong", is_external=True
     ) as both:
         both.gateway.ann.send("@@say:here@@")
         both.tap(await both.wait_for_question(), NO)

@@ -20,7 +20,6 @@ from bot.domain import Lane
 from bot.http_server import serve
 from bot.llm.read_gains import ReadGain
 from bot.llm.typed_reads import TypedReader
-from bot.sim.vllm.server import SimulatedEndpoint
 from bot.sim.vllm.typed_reads import TypedQuestion
 from bot.turns import history_search
 from bot.turns.call_ledger import CallLedger
@@ -28,6 +27,7 @@ from bot.turns.endpoints import ModelEndpoint
 from bot.turns.history_search import HistorySearch, select_newest
 from bot.turns.recorded_reads import RecordedReads
 from bot.turns.said_before import build_block
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import GatewayHarness, running_gateway
 from tests.support.recorded_endpoint import connect_client
 from tests.support.turn_harness import (
@@ -255,7 +255,7 @@ async def test_what_has_left_the_prompt_is_found_through_the_whole_gateway(tmp_p
         assert "My locker code is 4711." in last
 
 
-async def find_with_reads(database: Database, endpoint: SimulatedEndpoint, gain: ReadGain) -> list[str]:
+async def find_with_reads(database: Database, endpoint: ScriptedEndpoint, gain: ReadGain) -> list[str]:
     async with serve(endpoint.app) as url, connect_client(url) as client:
         main = ModelEndpoint("main", "http://here/v1", client, lambda: endpoint.model, TypedReader(client))
         ledger = CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS)
@@ -287,7 +287,7 @@ async def test_the_best_twenty_are_put_in_order_where_that_has_gained_something(
     def judge(question: TypedQuestion) -> tuple[float, float]:
         return (9, 1) if any(f"{question.name}. {other}" in question.state for other in others) else (1, 9)
 
-    endpoint = SimulatedEndpoint(judge=judge)
+    endpoint = ScriptedEndpoint(judge=judge)
     proven = ReadGain(endpoint.model, 100, gained=20, lost=2)
     monkeypatch.setattr(history_search, "READ_SECONDS", 60.0)
     found = await find_with_reads(harness.database, endpoint, proven)

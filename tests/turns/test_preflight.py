@@ -14,7 +14,6 @@ from bot.domain import Message
 from bot.http_server import serve
 from bot.llm import client
 from bot.llm.typed_reads import TypedReader
-from bot.sim.vllm.server import Profile, SimulatedEndpoint
 from bot.tool_registry.toolbox import Toolbox
 from bot.turns import preflight
 from bot.turns.call_ledger import CallLedger
@@ -22,6 +21,7 @@ from bot.turns.endpoints import ModelEndpoint
 from bot.turns.preflight import Preflight
 from bot.turns.recorded_reads import RecordedReads
 from bot.turns.turn_request import PreflightRequest, PreflightResult
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile
 from tests.support.gateway import ADMIN, running_gateway
 from tests.support.recorded_endpoint import connect_client
 from tests.support.turn_harness import SHUTDOWN_SECONDS, ScriptedModel, TurnHarness
@@ -45,7 +45,7 @@ def make_request(*, count: bool = False, read: bool = False, toolbox: Toolbox = 
 
 @contextlib.asynccontextmanager
 async def open_preflight(
-    database: Database, endpoint: SimulatedEndpoint, model_name: str = "model"
+    database: Database, endpoint: ScriptedEndpoint, model_name: str = "model"
 ) -> AsyncIterator[Preflight]:
     async with serve(endpoint.app) as url, connect_client(url, api_key=endpoint.api_key) as model:
         ledger = CallLedger(database, shutdown_seconds=SHUTDOWN_SECONDS)
@@ -58,7 +58,7 @@ async def load_rows(database: Database) -> list[tuple[Any, ...]]:
 
 
 async def test_a_judgement_is_a_row_of_the_ledger(database: Database) -> None:
-    endpoint = SimulatedEndpoint(judge=lambda question: (3, 1), api_key="k")
+    endpoint = ScriptedEndpoint(judge=lambda question: (3, 1), api_key="k")
     async with open_preflight(database, endpoint) as asked:
         result = await asked.run(make_request(read=True), ["Compare these two papers."])
     assert result == PreflightResult(None, 0.75, 1)
@@ -70,7 +70,7 @@ async def test_a_judgement_is_a_row_of_the_ledger(database: Database) -> None:
 
 async def test_the_row_of_a_read_names_the_model_that_answered(database: Database) -> None:
     """The name is not fetched yet when the first read of a process is stored."""
-    endpoint = SimulatedEndpoint(judge=lambda question: (3, 1))
+    endpoint = ScriptedEndpoint(judge=lambda question: (3, 1))
     async with open_preflight(database, endpoint, model_name="unknown") as asked:
         await asked.run(make_request(read=True), ["Compare these two papers."])
     rows = await TurnHarness(database, ScriptedModel()).load_rows(model_calls, "purpose", "model")
@@ -78,7 +78,7 @@ async def test_the_row_of_a_read_names_the_model_that_answered(database: Databas
 
 
 async def test_a_count_is_exact_and_has_no_row(database: Database) -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     async with open_preflight(database, endpoint) as asked:
         result = await asked.run(make_request(count=True), ["hi"])
         result_without_tools = await asked.run(make_request(count=True, toolbox=Toolbox(())), ["hi"])
@@ -89,7 +89,7 @@ async def test_a_count_is_exact_and_has_no_row(database: Database) -> None:
 
 
 async def test_an_endpoint_that_cannot_judge_is_asked_once(database: Database) -> None:
-    async with open_preflight(database, SimulatedEndpoint(replace(Profile.today(), logprobs=False))) as asked:
+    async with open_preflight(database, ScriptedEndpoint(replace(ServerProfile(), logprobs=False))) as asked:
         first = await asked.run(make_request(read=True), ["hi"])
         second = await asked.run(make_request(read=True), ["hi"])
     assert first == PreflightResult(None, None, 1)
@@ -98,14 +98,14 @@ async def test_an_endpoint_that_cannot_judge_is_asked_once(database: Database) -
 
 
 async def test_nothing_is_asked_that_is_not_needed(database: Database) -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     async with open_preflight(database, endpoint) as asked:
         assert await asked.run(make_request(), ["hi"]) == PreflightResult()
     assert endpoint.typed_questions == []
 
 
 async def test_in_the_gateway_words_that_do_not_decide_are_judged_by_the_endpoint(tmp_path: Path) -> None:
-    endpoint = SimulatedEndpoint(judge=lambda question: (19, 1))
+    endpoint = ScriptedEndpoint(judge=lambda question: (19, 1))
     async with running_gateway(tmp_path, endpoint, thinking_read="auto") as gateway:
         gateway.ann.send("Voisitko auttaa minua siinä eilisessä asiassa?")
         await gateway.wait_for_texts(1)
@@ -127,7 +127,7 @@ async def test_in_the_gateway_words_that_do_not_decide_are_judged_by_the_endpoin
 
 
 async def test_in_the_gateway_a_bad_answer_costs_a_turn_nothing(tmp_path: Path) -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     answers: list[tuple[int, bytes]] = [
         (200, b"Yes, it is heavy."),
         (200, b'{"answers": [{"type": "predicate", "probability": NaN}]}'),
@@ -158,7 +158,7 @@ async def test_in_the_gateway_a_bad_answer_costs_a_turn_nothing(tmp_path: Path) 
 
 
 async def test_a_judgement_is_no_step_of_the_turn_when_it_is_opened_again(tmp_path: Path) -> None:
-    endpoint = SimulatedEndpoint(context=400, judge=lambda question: (1, 9))
+    endpoint = ScriptedEndpoint(context=400, judge=lambda question: (1, 9))
     async with running_gateway(tmp_path, endpoint, model_max_tokens=256, thinking_read="auto") as gateway:
         gateway.ann.send("Voisitko auttaa minua siinä eilisessä asiassa?")
         # Admins may read first that the endpoint's context is too small.

@@ -12,10 +12,10 @@ from bot.db.tables import model_calls
 from bot.http_server import serve
 from bot.llm.heavy_work import HEAVY_WORK
 from bot.llm.typed_reads import TypedReader
-from bot.sim.vllm.server import Profile, SimulatedEndpoint
 from bot.turns.call_ledger import CallLedger
 from bot.turns.endpoints import ModelEndpoint
 from bot.turns.recorded_reads import ReadSubject, RecordedReads
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile
 from tests.support.recorded_endpoint import connect_client
 from tests.support.turn_harness import SHUTDOWN_SECONDS, ScriptedModel, TurnHarness
 
@@ -26,10 +26,13 @@ PAST = frozenset[ContentKind]({"text", "notes", "files"})
 
 
 async def read_twice(
-    database: Database, profile: Profile, kinds: frozenset[ContentKind] | None, second_url: str = OUTSIDE
+    database: Database,
+    profile: ServerProfile,
+    kinds: frozenset[ContentKind] | None,
+    second_url: str = OUTSIDE,
 ) -> tuple[int, int]:
     """Read two times; how many questions each endpoint has answered."""
-    main, second = SimulatedEndpoint(profile), SimulatedEndpoint()
+    main, second = ScriptedEndpoint(profile), ScriptedEndpoint()
     async with (
         serve(main.app) as main_address,
         serve(second.app) as second_address,
@@ -68,15 +71,15 @@ async def test_the_second_model_reads_what_the_chat_lets_it_have(
     if consent is not None:
         async with database.transaction() as tx:
             await chat_settings.store_consent(tx, CHAT, "models.example", consent)
-    assert await read_twice(database, replace(Profile.today(), logprobs=False), kinds) == (0, count)
+    assert await read_twice(database, replace(ServerProfile(), logprobs=False), kinds) == (0, count)
     rows = await TurnHarness(database, ScriptedModel()).load_rows(model_calls, "endpoint", "outcome")
     assert rows == [("http://here/v1", "failed"), (OUTSIDE, "ok")][: 1 + count]
 
 
 async def test_where_the_main_model_can_read_it_alone_does(database: Database) -> None:
-    assert await read_twice(database, Profile.today(), TEXT, "http://spark/v1") == (2, 0)
+    assert await read_twice(database, ServerProfile(), TEXT, "http://spark/v1") == (2, 0)
 
 
 async def test_a_second_model_in_the_own_network_needs_no_consent(database: Database) -> None:
-    without_routes = replace(Profile.today(), version="0.31.0")
+    without_routes = replace(ServerProfile(), version="0.31.0")
     assert await read_twice(database, without_routes, TEXT, "http://spark/v1") == (0, 1)

@@ -13,7 +13,7 @@ from bot.db.engine import Database
 from bot.db.tables import tool_images
 from bot.domain import Image
 from bot.sim.gemma.tokens import IMAGE_MARKER
-from bot.sim.vllm.server import Profile, SimulatedEndpoint
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile
 from tests.support.gateway import running_gateway
 from tests.support.turn_harness import ScriptedModel, TurnHarness, make_call, make_reply
 from tools.base import Found, Picture, Tool, ToolError, tool
@@ -115,7 +115,7 @@ async def test_a_model_is_shown_what_a_tool_of_tools_dir_drew(tmp_path: Path, ca
     folder = tmp_path / "tools"
     folder.mkdir(mode=0o700)
     (folder / "charts.py").write_text(CHARTS.format(png=base64.b64encode(png_file.getvalue()).decode()))
-    endpoint = SimulatedEndpoint(replace(Profile.today(), pictures=can_see))
+    endpoint = ScriptedEndpoint(replace(ServerProfile(), pictures=can_see))
     async with running_gateway(tmp_path, endpoint, tools_dir=str(folder), thinking="off") as gateway:
         gateway.ann.send("@@tool:chart {}@@ @@say:Red all week.@@")
         await gateway.api.wait_until(lambda: "Red all week." in gateway.texts())

@@ -25,7 +25,6 @@ from bot.http_server import serve
 from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
 from bot.llm.server_api import ServerCounters
-from bot.sim.vllm.server import Profile, SimulatedEndpoint
 from bot.translations.translator import ENGLISH, Translatable
 from bot.usage import reconcile
 from bot.usage.reconcile import (
@@ -36,6 +35,7 @@ from bot.usage.reconcile import (
     ReadingPace,
     Reconciliation,
 )
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile
 from tests.support.gateway import running_gateway
 
 NO_CALLS = OwnCounts(0, 0, 0, 0, 0, 0, 0)
@@ -55,7 +55,7 @@ class ReconcileHarness:
     """A gateway's calls beside an endpoint that others may use, too."""
 
     database: Database
-    endpoint: SimulatedEndpoint
+    endpoint: ScriptedEndpoint
     url: str
     llm: ModelClient
     notices: list[str] = field(default_factory=list)
@@ -104,9 +104,9 @@ class ReconcileHarness:
 
 @contextlib.asynccontextmanager
 async def open_harness(
-    database: Database, endpoint: SimulatedEndpoint | None = None
+    database: Database, endpoint: ScriptedEndpoint | None = None
 ) -> AsyncIterator[ReconcileHarness]:
-    endpoint = endpoint or SimulatedEndpoint()
+    endpoint = endpoint or ScriptedEndpoint()
     async with serve(endpoint.app) as address:
         llm = ModelClient(f"{address}/v1", None, SeatLimiter(2))
         try:
@@ -221,7 +221,7 @@ async def test_counters_of_several_servers_are_added_up_while_each_of_them_shows
     database: Database,
 ) -> None:
     """Behind a router: one server is away for a while, comes back, and restarts."""
-    other = SimulatedEndpoint()
+    other = ScriptedEndpoint()
     async with open_harness(database) as harness, serve(other.app) as other_address:
         servers = (harness.url.removesuffix("/v1"), other_address)
         endpoint = CountersEndpoint(harness.url, None, servers)
@@ -299,7 +299,7 @@ async def test_a_reading_waits_for_a_moment_without_calls_and_at_last_says_that_
 
 
 async def test_an_endpoint_without_counters_gives_no_reading(database: Database) -> None:
-    async with open_harness(database, SimulatedEndpoint(profile=Profile.hosted_api())) as harness:
+    async with open_harness(database, ScriptedEndpoint(profile=ServerProfile.hosted_api())) as harness:
         assert await harness.make_reconciliation().take_reading() is None
         assert await harness.make_reconciliation("http://127.0.0.1:9/v1").take_reading() is None
         async with database.read_transaction() as tx:

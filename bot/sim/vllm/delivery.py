@@ -5,95 +5,80 @@ Gets canvases from the engine and their JSON from the encoder; owns neither.
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from time import monotonic
-from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from bot.sim.vllm.engine import ConnectionCut, Engine, EngineDied
-from bot.sim.vllm.errors import ENGINE_DEAD
+from bot.sim.vllm.engine import Engine
 from bot.sim.vllm.metrics import EngineMetrics
 from bot.sim.vllm.request import EngineJob
 from bot.sim.vllm.response import CompletionEncoder
-from bot.sim.vllm.sse import DONE, KEEP_ALIVE, dump_json, format_event
-
-Json = dict[str, Any]
-CUT_SCOPE_KEY = "canvasgram.cut"
-"""Where in the scope the way to cut the connection is found."""
+from bot.sim.vllm.sse import DONE, KEEP_ALIVE, Json, dump_json, format_event
 
 
 class CompletionResponse(Response):
-    """The response to an accepted request. `on_done` is called when its log is complete."""
+    """The response to an accepted request."""
 
-    def __init__(
-        self, engine: Engine, job: EngineJob, encoder: CompletionEncoder, on_done: Callable[[], None]
-    ) -> None:
+    def __init__(self, engine: Engine, job: EngineJob, encoder: CompletionEncoder) -> None:
         super().__init__()
         self._engine = engine
         self._job = job
         self._encoder = encoder
-        self._on_done = on_done
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with asyncio.TaskGroup() as tasks:
-            serving = tasks.create_task(self._serve(scope[CUT_SCOPE_KEY], send), name="completion")
+            serving = tasks.create_task(self.serve(send), name="completion")
             if self._engine.profile.frees_on_abort:
                 watching = tasks.create_task(_cancel_on_disconnect(receive, serving), name="client")
                 serving.add_done_callback(lambda _: watching.cancel())
 
-    async def _serve(self, cut_connection: Callable[[], Awaitable[None]], send: Send) -> None:
+    async def serve(self, send: Send) -> None:
+        """Send the response; cancelled when the client is gone."""
         log = self._job.log
         try:
             if self._job.chat.body.get("stream"):
-                await self._send_stream(send)
+                await self.send_stream(send)
             else:
-                await self._send_whole(send)
-        except ConnectionCut:
-            await cut_connection()
+                await self.send_whole(send)
         except asyncio.CancelledError:
             log.cancelled = log.finished_at is None
             raise
         finally:
             self._complete_log()
 
-    async def _send_stream(self, send: Send) -> None:
+    async def send_stream(self, send: Send) -> None:
+        """Send a stream of events."""
         await send(self._start_message(200, "text/event-stream; charset=utf-8"))
         end = b""
-        try:
-            async with aclosing(
-                self._engine.generate(self._job, self._engine.profile.keep_alive_s)
-            ) as canvases:
-                async for canvas in canvases:
-                    if canvas is None:
-                        await send(_body_message(KEEP_ALIVE, has_more=True))
-                        continue
-                    frames = b"".join(map(format_event, self._encoder.encode_canvas(canvas)))
-                    if canvas.is_last:
-                        end = frames
-                    else:
-                        await send(_body_message(frames, has_more=True))
-            self._complete_log()
-            end += b"".join(map(format_event, self._encoder.encode_tail()))
-        except EngineDied:
-            end = format_event(ENGINE_DEAD.body)
+        canvases = self._engine.generate(self._job, self._engine.profile.keep_alive_s)
+        async with aclosing(canvases):
+            async for canvas in canvases:
+                if canvas is None:
+                    await send(body_message(KEEP_ALIVE, has_more=True))
+                    continue
+                frames = b"".join(map(format_event, self._encoder.encode_canvas(canvas)))
+                if canvas.is_last:
+                    end = frames
+                else:
+                    await send(body_message(frames, has_more=True))
+        self._complete_log()
+        end += b"".join(map(format_event, self._encoder.encode_tail()))
         # Sent last, so that a client who has read the end finds its seat free and its log complete.
-        await send(_body_message(end + DONE))
+        await send(body_message(end + DONE))
 
-    async def _send_whole(self, send: Send) -> None:
-        try:
-            async with aclosing(self._engine.generate(self._job, None)) as canvases:
-                texts = [canvas.text async for canvas in canvases if canvas]
-            self._complete_log()
-            status = 200
-            body = self._encoder.encode_whole("".join(texts))
-        except EngineDied:
-            status = ENGINE_DEAD.status
-            body = ENGINE_DEAD.body
+    async def send_whole(self, send: Send) -> None:
+        """Send an answer that is not streamed."""
+        async with aclosing(self._engine.generate(self._job, None)) as canvases:
+            texts = [canvas.text async for canvas in canvases if canvas]
+        self._complete_log()
+        await self.send_json(send, 200, self._encoder.encode_whole("".join(texts)))
+
+    async def send_json(self, send: Send, status: int, body: Json) -> None:
+        """Send a whole body."""
         await send(self._start_message(status, "application/json"))
-        await send(_body_message(dump_json(body)))
+        await send(body_message(dump_json(body)))
 
     def _start_message(self, status: int, content_type: str) -> Message:
         self._job.log.status = status
@@ -109,10 +94,11 @@ class CompletionResponse(Response):
         if log.finished_at is None:
             log.finished_at = monotonic()
             _observe_times(self._engine.metrics, self._job)
-            self._on_done()
+            self._engine.on_change()
 
 
-def _body_message(data: bytes, *, has_more: bool = False) -> Message:
+def body_message(data: bytes, *, has_more: bool = False) -> Message:
+    """A piece of a body, the last one unless it `has_more`."""
     return {"type": "http.response.body", "body": data, "more_body": has_more}
 
 

@@ -33,25 +33,6 @@ class VllmRefusal(Exception):
         }
 
 
-ENGINE_BUSY = VllmRefusal(
-    503,
-    "The engine is currently busy and cannot accept new requests. Please try again later or on a different "
-    "instance.",
-    "Service Unavailable",
-)
-QUEUE_FULL_EVENT = VllmRefusal(ENGINE_BUSY.status, ENGINE_BUSY.message, ENGINE_BUSY.kind)
-"""The same as the only event of a stream that began with HTTP 200."""
-ENGINE_DEAD = VllmRefusal(
-    500, "The server had an error while processing your request.", "InternalServerError"
-)
-NO_PICTURES_500 = VllmRefusal(
-    500,
-    "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
-    "server_error",
-)
-NO_TOOLS_500 = VllmRefusal(500, "tools param requires --jinja flag", "server_error")
-
-
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
     """What the checks need to know of the server."""
@@ -111,3 +92,15 @@ def missing_field(location: str, parent: object) -> VllmRefusal:
     return invalid_body(
         {"type": "missing", "loc": location, "msg": "Field required", "input": f"<dict of {size} items>"}
     )
+
+
+def build_openai_error(refusal: VllmRefusal) -> Json:
+    """The body of a refusal as OpenAI words it, and servers of sound do."""
+    return {
+        "error": {
+            "message": refusal.message,
+            "type": "invalid_request_error",
+            "param": refusal.param,
+            "code": None,
+        }
+    }

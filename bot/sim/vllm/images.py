@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 
 from bot.sim.gemma.tokens import IMAGE_MARKER
-from bot.sim.vllm.errors import NO_PICTURES_500, Json, ServerInfo, VllmRefusal
+from bot.sim.vllm.errors import Json, ServerInfo, VllmRefusal
 
 _IMAGE_SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"RIFF", b"BM")
 
@@ -23,8 +23,6 @@ def check_images(body: Json, server_info: ServerInfo) -> None:
     limit = server_info.profile.max_images
     for number, url in enumerate(_image_urls(body), start=1):
         if not server_info.profile.pictures:
-            if server_info.profile.refuses_with_500:
-                raise NO_PICTURES_500
             raise VllmRefusal(400, f"{server_info.model} is not a multimodal model")
         if limit is not None and number > limit:
             raise VllmRefusal(400, f"At most {limit} image(s) may be provided in one prompt.")

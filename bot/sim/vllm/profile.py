@@ -1,15 +1,14 @@
 """How the simulated server is built and launched, and how fast it is: `Profile` and `Timing`.
 
-Pure values. A profile states only what is known of a release; everything else follows `Profile.today()`.
+Pure values. The default profile is vLLM 0.33.0 with the flags that this project recommends.
 """
 
 from dataclasses import dataclass
 from math import inf
-from typing import Literal, Self
+from typing import Self
 
 from bot.sim.gemma.tokens import IMAGE_TOKENS
 
-OtherServer = Literal["mlx-vlm", "mistral.rs", "llama.cpp", "SGLang"]
 MAX_DENOISING_STEPS = 48  # of a canvas, by the checkpoint's generation_config.json
 
 
@@ -75,18 +74,13 @@ class Profile:
     """
     default_top_p: float = 1.0
     """What a request gets that names none, by `--override-generation-config`."""
-    old_parser: bool = False
-    """The parser before the state machine: leaks markup, loses turns, hides that a call was cut."""
     prompt_details: bool = True
     reasoning_details: bool = True
     force_usage: bool = True
     request_metrics: bool = True
     request_ids: bool = True
     keep_alive_s: float | None = 5.0
-    max_queued: int | None = None
-    """Waiting and running requests above which 503 is the answer."""
     by_priority: bool = True
-    load_tracking: bool = True
     dense_cache: bool = False
     thinking: bool = False
     """What a request gets that says nothing about thinking."""
@@ -102,8 +96,6 @@ class Profile:
     """Of each picture, by `--mm-processor-kwargs`."""
     max_images: int | None = None
     """Pictures above which a prompt is refused, by `--limit-mm-per-prompt`."""
-    refuses_with_500: bool = False
-    """Without pictures or tools a request that has them gets HTTP 500 and llama.cpp's words."""
     whole_usage: bool = True
     """Without it a reply that is not streamed has no usage, as behind some proxies."""
     prefix_cache: bool = True
@@ -121,13 +113,6 @@ class Profile:
     """
     output_cap: int | None = None
     """Tokens at which every reply ends, whatever is asked for."""
-    hosted: bool = False
-    """An API that is not vLLM: no routes beside chat, models and sound, and 400 for what it does not
-    know.
-    """
-
-    server: OtherServer | None = None
-    """Another server than vLLM, as bot.sim.vllm.other_servers has them."""
 
     @property
     def knows_diffusion(self) -> bool:
@@ -136,89 +121,10 @@ class Profile:
 
     @property
     def knows_canvas_limits(self) -> bool:
-        """Whether a request may narrow its canvases; an older release ignores that."""
-        return self.knows_diffusion and self.release >= (0, 32)
+        """Whether a request may narrow its canvases."""
+        return self.knows_diffusion
 
     @property
     def counts_reasoning(self) -> bool:
         """Whether usage reports reasoning tokens: a release that does, and a parser that finds them."""
         return self.reasoning_details and self.reasoning_parser
-
-    @property
-    def release(self) -> tuple[int, int]:
-        """The version's first two numbers."""
-        first, second, *_ = self.version.split(".")
-        return int(first), int(second)
-
-    @classmethod
-    def today(cls) -> Self:
-        """vLLM 0.33.0 with the flags this project recommends."""
-        return cls()
-
-    @classmethod
-    def bare(cls) -> Self:
-        """vLLM 0.33.0 as it comes, with prompt details only."""
-        return cls(
-            force_usage=False,
-            request_metrics=False,
-            request_ids=False,
-            keep_alive_s=None,
-            by_priority=False,
-            load_tracking=False,
-        )
-
-    @classmethod
-    def autoregressive(cls) -> Self:
-        """Today's vLLM with Gemma 4 26B-A4B: the same parser and template, a token a chunk.
-
-        A canvas of its Timing is a token.
-        """
-        return cls(canvas=1, diffusion=False)
-
-    @classmethod
-    def of_server(cls, server: OtherServer) -> Self:
-        """Another server with a diffusion model, as its sources say."""
-        return cls(
-            server=server,
-            diffusion_checks=False,
-            prompt_details=server == "mlx-vlm",
-            reasoning_details=False,
-            force_usage=False,
-            request_metrics=False,
-            request_ids=False,
-            keep_alive_s=None,
-            by_priority=False,
-        )
-
-    @classmethod
-    def preview(cls) -> Self:
-        """The published image for this model, a pre-release older than every stable one that knows it."""
-        return cls(
-            version="0.22.1rc1.dev357+g74b5964f0",
-            diffusion_checks=False,
-            old_parser=True,
-            prompt_details=False,
-            reasoning_details=False,
-            force_usage=False,
-            request_metrics=False,
-            request_ids=False,
-            keep_alive_s=None,
-            by_priority=False,
-            load_tracking=False,
-            dense_cache=True,
-            output_cap=256,
-        )
-
-    @classmethod
-    def hosted_api(cls) -> Self:
-        """An autoregressive model behind somebody's strict API: a token a chunk, nothing of vLLM."""
-        return cls(
-            canvas=1,
-            diffusion_checks=False,
-            force_usage=False,
-            request_metrics=False,
-            request_ids=False,
-            keep_alive_s=None,
-            by_priority=False,
-            hosted=True,
-        )

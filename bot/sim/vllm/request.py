@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.sim.vllm.faults import EndpointFault
 from bot.sim.vllm.output import ModelOutput
 from bot.sim.vllm.script import ChatRequest
 
@@ -31,7 +30,6 @@ class RequestRecord:
     first_canvas_at: float | None = None
     finished_at: float | None = None
     cancelled: bool = False
-    fault_kind: str | None = None
 
     @property
     def seat_wait_seconds(self) -> float | None:
@@ -51,7 +49,6 @@ class EngineJob:
     log: RequestRecord
     chat: ChatRequest
     blocks: Sequence[str]
-    fault: EndpointFault | None = None
     priority: int = 0
     image_digests: Sequence[str] = ()
     output: ModelOutput | None = None

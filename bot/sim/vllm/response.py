@@ -7,7 +7,6 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from bot.sim.gemma.old_parser import OldStreamParser, parse_reply_old
 from bot.sim.gemma.parser import Delta, ParsedReply, Schemas, StreamParser, flag_reasoning_tokens, parse_reply
 from bot.sim.gemma.template import OPEN_THOUGHT
 from bot.sim.gemma.tokens import SPELLED_OUT_MARK
@@ -65,18 +64,17 @@ class ReplyOptions:
 class CompletionEncoder:
     """One reply to encode: a chunk sequence canvas by canvas and then the tail, or the whole once."""
 
+    parser_class: type[StreamParser] = StreamParser
+
     def __init__(self, job: EngineJob, head: CompletionHead, options: ReplyOptions, profile: Profile) -> None:
-        self._job = job
+        self.job = job
         self._head = head
-        self._options = options
-        self._profile = profile
-        make = OldStreamParser if profile.old_parser else StreamParser
+        self.options = options
+        self.profile = profile
         self._inside_thought = job.chat.inside_thought and profile.reasoning_parser
-        self._parser = make(options.schemas, inside_thought=self._inside_thought)
+        self._parser = self.parser_class(options.schemas, inside_thought=self._inside_thought)
         self._reasoning_flags: list[bool] | None = None
         self._has_begun = False
-        # A stream whose usage is lost has none at all, neither running nor at its end.
-        self._sends_usage = not (job.fault and job.fault.kind == "no_usage")
 
     def encode_canvas(self, canvas: Canvas) -> list[Json]:
         """The chunks of one canvas.
@@ -97,48 +95,47 @@ class CompletionEncoder:
 
     def encode_tail(self) -> list[Json]:
         """The usage chunk, if it is requested."""
-        if not self._options.include_usage or not self._sends_usage:
+        if not self.options.include_usage:
             return []
-        usage = self._total_usage().to_final_json(self._profile, streamed=True)
+        usage = self._total_usage().to_final_json(self.profile, streamed=True)
         more = {}
-        if self._profile.request_metrics:
-            more = {"metrics": request_timings(self._job.log)}
+        if self.profile.request_metrics:
+            more = {"metrics": request_timings(self.job.log)}
         return [self._head.build_chunk([], usage=usage, system_fingerprint=self._head.fingerprint, **more)]
 
     def encode_whole(self, text: str) -> Json:
         """The body of an answer that is not streamed."""
-        parse = parse_reply_old if self._profile.old_parser else parse_reply
-        parsed = parse(text, self._options.schemas)
-        if not self._profile.reasoning_parser and parsed.reasoning:
+        parsed = parse_reply(text, self.options.schemas)
+        if not self.profile.reasoning_parser and parsed.reasoning:
             parsed = ParsedReply(
                 "", f"{OPEN_THOUGHT}{parsed.reasoning}\n<channel|>{parsed.content}", parsed.calls
             )
-        calls = parsed.calls if self._options.allows_parallel_calls else parsed.calls[:1]
-        reasoning = parsed.reasoning if self._options.include_reasoning else ""
+        calls = parsed.calls if self.options.allows_parallel_calls else parsed.calls[:1]
+        reasoning = parsed.reasoning if self.options.include_reasoning else ""
         parsed = ParsedReply(reasoning, parsed.content, calls)
-        finish = self._finish_reason(has_calls=bool(calls))
-        message = message_json(parsed, requires_tool=self._options.requires_tool)
-        assert self._job.output
-        if self._profile.whole_usage:
-            usage = self._total_usage().to_final_json(self._profile, streamed=False)
+        finish = self.find_finish_reason(has_calls=bool(calls))
+        message = message_json(parsed, requires_tool=self.options.requires_tool)
+        assert self.job.output
+        if self.profile.whole_usage:
+            usage = self._total_usage().to_final_json(self.profile, streamed=False)
         else:
             usage = None
-        body = completion_json(self._head, message, finish, self._job.output.stop_reason, usage)
-        if self._profile.request_metrics:
-            body["metrics"] = {**request_timings(self._job.log), "speculative_decoding": None}
+        body = completion_json(self._head, message, finish, self.job.output.stop_reason, usage)
+        if self.profile.request_metrics:
+            body["metrics"] = {**request_timings(self.job.log), "speculative_decoding": None}
         return body
 
     def _mask_thought_markup(self, text: str) -> str:
         """The text for the parser: without a reasoning parser, markup of thoughts is plain text."""
-        if self._profile.reasoning_parser:
+        if self.profile.reasoning_parser:
             return text
         return re.sub(r"<\|channel>|<channel\|>", lambda token: SPELLED_OUT_MARK + token[0], text)
 
     def _filter_delta(self, delta: Delta) -> Delta:
         calls = delta.calls
-        if not self._options.allows_parallel_calls:
+        if not self.options.allows_parallel_calls:
             calls = [call for call in calls if call.index == 0]
-        reasoning = delta.reasoning if self._options.include_reasoning else ""
+        reasoning = delta.reasoning if self.options.include_reasoning else ""
         return Delta(reasoning, delta.content, calls)
 
     def _role_chunk(self) -> Json:
@@ -146,10 +143,10 @@ class CompletionEncoder:
         return self._head.build_chunk([role_choice()], **usage, prompt_token_ids=None, prompt_text=None)
 
     def _last_chunk(self, delta: Delta) -> Json:
-        assert self._job.output
-        finish = self._finish_reason(has_calls=bool(self._parser.call_count))
-        choice = last_choice(delta_json(delta, is_last=True), finish, self._job.output.stop_reason)
-        if self._options.include_usage:
+        assert self.job.output
+        finish = self.find_finish_reason(has_calls=bool(self._parser.call_count))
+        choice = last_choice(delta_json(delta, is_last=True), finish, self.job.output.stop_reason)
+        if self.options.include_usage:
             print_here = {}
         else:
             print_here = {"system_fingerprint": self._head.fingerprint}
@@ -157,27 +154,27 @@ class CompletionEncoder:
             [choice], **self._running_usage(), **print_here, kv_transfer_params=None
         )
 
-    def _finish_reason(self, *, has_calls: bool) -> str:
-        assert self._job.output
-        finish = self._job.output.finish_reason
-        hides_the_cut = self._profile.old_parser and not self._options.streamed and finish == "length"
-        if has_calls and not self._options.names_tool and (finish == "stop" or hides_the_cut):
+    def find_finish_reason(self, *, has_calls: bool) -> str:
+        """Why the reply ended, which is stored in its record, too."""
+        assert self.job.output
+        finish = self.job.output.finish_reason
+        if has_calls and not self.options.names_tool and finish == "stop":
             finish = "tool_calls"
-        self._job.log.finish_reason = finish
+        self.job.log.finish_reason = finish
         return finish
 
     def _running_usage(self, *, is_first_chunk: bool = False) -> Json:
-        if not self._options.include_running_usage or not self._sends_usage:
+        if not self.options.include_running_usage:
             return {}
-        completion = 0 if is_first_chunk else self._job.log.completion_tokens
+        completion = 0 if is_first_chunk else self.job.log.completion_tokens
         return {
             "usage": self._total_usage().to_running_json(
-                self._profile, completion, self._count_reasoning_tokens(completion)
+                self.profile, completion, self._count_reasoning_tokens(completion)
             )
         }
 
     def _total_usage(self) -> SimUsage:
-        log = self._job.log
+        log = self.job.log
         reasoning = self._count_reasoning_tokens(log.completion_tokens)
         return SimUsage(
             log.prompt_tokens, log.completion_tokens, log.cached_tokens, log.created_tokens, reasoning
@@ -185,9 +182,9 @@ class CompletionEncoder:
 
     def _count_reasoning_tokens(self, token_count: int) -> int:
         if self._reasoning_flags is None:
-            assert self._job.output
-            inside = self._options.streamed and self._inside_thought
-            self._reasoning_flags = flag_reasoning_tokens(self._job.output.tokens, inside_thought=inside)
+            assert self.job.output
+            inside = self.options.streamed and self._inside_thought
+            self._reasoning_flags = flag_reasoning_tokens(self.job.output.tokens, inside_thought=inside)
         return sum(self._reasoning_flags[:token_count])
 
 

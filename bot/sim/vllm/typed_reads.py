@@ -1,13 +1,11 @@
-"""Typed questions about a text and the probabilities of answers, for `/v1/systemone` and `/v1/decisions`.
+"""Typed questions about a text and the probabilities of answers, for `/v1/decisions`.
 
 Pure. A judge is any callable from a `TypedQuestion` to one weight an option; nothing is generated.
 """
 
-import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import starmap
 from typing import Any
 
 from bot.sim.gemma.template import TemplateInput, render_prompt
@@ -18,10 +16,10 @@ ANSWER_POSITIONS = 2  # positions of an answer, and the tokens it is counted as
 _MAX_QUESTIONS = 64
 _MAX_OPTIONS = 26
 _MAX_LEVELS = 10
-_LABEL_MASS = 0.98  # what a model that means to answer puts on the labels; the rest is other words
+LABEL_MASS = 0.98  # what a model that means to answer puts on the labels; the rest is other words
+_YES_OR_NO = (("yes", ""), ("no", ""))
 _WORD_PATTERN = re.compile(r"\w{3,}")
-_SYSTEMONE_FIELDS = {"type", "instructions", "criteria"}
-_DECISIONS_FIELDS = {"model", "input", "questions", "joint", "cache_salt", "safety_identifier"}
+_FIELDS = {"model", "input", "questions", "joint", "cache_salt", "safety_identifier"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,42 +54,19 @@ def judge_by_words(question: TypedQuestion) -> tuple[float, ...]:
     return tuple(1.0 + 8.0 * len(words & state) for words in option_words)
 
 
-def parse_systemone_questions(body: Json) -> tuple[TypedQuestion, ...]:
-    """The questions of `/v1/systemone`; raises VllmRefusal as the server does."""
-    for name in ("state", "questions"):
-        if body.get(name) is None:
-            raise missing_field(f"body.{name}", body)
-    if isinstance(body["state"], str):
-        state = body["state"]
-    else:
-        state = json.dumps(body["state"], ensure_ascii=False)
-    questions = body["questions"]
-    if not isinstance(questions, dict) or not questions:
-        raise invalid_body(
-            {"type": "dict_type", "loc": "body.questions", "msg": "Input should be a valid dictionary"}
-        )
-    _check_question_count(questions)
-    return tuple(_parse_systemone_question(name, question, state) for name, question in questions.items())
-
-
-def parse_decisions_questions(body: Json) -> tuple[TypedQuestion, ...]:
-    """The questions of `/v1/decisions`, which refuses unknown fields.
-
-    Raises VllmRefusal as the server does.
-    """
+def parse_questions(body: Json) -> tuple[TypedQuestion, ...]:
+    """The questions of a body without unknown fields; raises VllmRefusal as the server does."""
     for name in ("model", "input", "questions"):
         if body.get(name) is None:
             raise missing_field(f"body.{name}", body)
-    for name in body.keys() - _DECISIONS_FIELDS:
-        raise _extra_field(f"body.{name}")
+    for name in body.keys() - _FIELDS:
+        raise extra_field(f"body.{name}")
     if isinstance(body["input"], str):
         state = body["input"]
     else:
         state = _message_text(body["input"])
-    _check_question_count(body["questions"])
-    return tuple(
-        _parse_decisions_question(place, question, state) for place, question in enumerate(body["questions"])
-    )
+    check_question_count(body["questions"])
+    return tuple(_parse_question(place, question, state) for place, question in enumerate(body["questions"]))
 
 
 def build_read_prompt(questions: Sequence[TypedQuestion], instructions: str | None) -> str:
@@ -117,50 +92,27 @@ def compute_probabilities(question: TypedQuestion, judge: Judge) -> tuple[float,
     return tuple(weight / total for weight in weights)
 
 
-def build_systemone_answer(question: TypedQuestion, probabilities: Sequence[float]) -> Json:
-    """One answer of `/v1/systemone`."""
-    best = max(range(len(probabilities)), key=probabilities.__getitem__)
-    confidence = probabilities[best] * _LABEL_MASS
-    if question.kind == "noul":
-        answer: Json = {
-            "noul": probabilities[0],
-            "probabilities": {"yes": probabilities[0], "no": probabilities[1]},
-        }
-    elif question.kind == "choice":
-        answer = {
-            "choice": question.options[best],
-            "probabilities": dict(zip(question.options, probabilities, strict=True)),
-        }
-    else:
-        places = [str(place) for place in range(len(probabilities))]
-        answer = {
-            "score": sum(place * chance for place, chance in enumerate(probabilities)),
-            "legend": dict(zip(places, question.options, strict=True)),
-            "probabilities": dict(zip(places, probabilities, strict=True)),
-        }
-    return {"type": question.kind, **answer, "confidence": confidence}
-
-
-def build_decisions_answer(question: TypedQuestion, probabilities: Sequence[float]) -> Json:
-    """One answer of `/v1/decisions`."""
+def build_answer(question: TypedQuestion, probabilities: Sequence[float]) -> Json:
+    """The answer to one question."""
     if question.kind == "noul":
         return {"type": "predicate", "name": question.name, "probability": probabilities[0]}
-    answer = build_systemone_answer(question, probabilities)
+    best = max(range(len(probabilities)), key=probabilities.__getitem__)
     options = list(zip(question.options, probabilities, strict=True))
     if question.kind == "choice":
-        answer["probabilities"] = [{"value": value, "probability": chance} for value, chance in options]
+        answer: Json = {
+            "choice": question.options[best],
+            "probabilities": [{"value": value, "probability": chance} for value, chance in options],
+        }
     else:
-        del answer["legend"]
-        answer["probabilities"] = [
-            {"value": place, "label": label, "probability": chance}
-            for place, (label, chance) in enumerate(options)
-        ]
-    return {**answer, "name": question.name}
-
-
-def build_diagnostics() -> Json:
-    """The certainty of a reading, as `/v1/systemone` reports it."""
-    return {"label_mass": _LABEL_MASS, "argmax_is_label": True}
+        answer = {
+            "score": sum(place * chance for place, chance in enumerate(probabilities)),
+            "probabilities": [
+                {"value": place, "label": label, "probability": chance}
+                for place, (label, chance) in enumerate(options)
+            ],
+        }
+    confidence = probabilities[best] * LABEL_MASS
+    return {"type": question.kind, **answer, "confidence": confidence, "name": question.name}
 
 
 def _split_words(text: str) -> set[str]:
@@ -171,7 +123,8 @@ def _option_labels(question: TypedQuestion) -> list[tuple[str, ...]]:
     return [tuple(filter(None, pair)) for pair in zip(question.options, question.meanings, strict=True)]
 
 
-def _check_question_count(questions: Any) -> None:
+def check_question_count(questions: Any) -> None:
+    """Refuse none at all, and too many."""
     if not questions:
         raise invalid_body(
             {"type": "too_short", "loc": "body.questions", "msg": "List should have at least 1 item"}
@@ -180,25 +133,12 @@ def _check_question_count(questions: Any) -> None:
         raise VllmRefusal(400, f"questions: at most {_MAX_QUESTIONS} for this model")
 
 
-def _extra_field(location: str) -> VllmRefusal:
+def extra_field(location: str) -> VllmRefusal:
+    """A field that is not known."""
     return invalid_body({"type": "extra_forbidden", "loc": location, "msg": "Extra inputs are not permitted"})
 
 
-def _parse_systemone_question(name: str, question: Any, state: str) -> TypedQuestion:
-    location = f"body.questions.{name}"
-    if not isinstance(question, dict) or "type" not in question:
-        raise missing_field(f"{location}.type", question)
-    for field in question.keys() - _SYSTEMONE_FIELDS:
-        raise _extra_field(f"{location}.{field}")
-    if question["type"] not in _OPTION_PARSERS:
-        raise VllmRefusal(
-            400, f"unknown question type {question['type']!r}; supported: {sorted(_OPTION_PARSERS)}"
-        )
-    options = _OPTION_PARSERS[question["type"]](repr(name), question.get("criteria"))
-    return _build_question(name, question["type"], question.get("instructions"), options, state)
-
-
-def _parse_decisions_question(index: int, question: Any, state: str) -> TypedQuestion:
+def _parse_question(index: int, question: Any, state: str) -> TypedQuestion:
     location = f"body.questions.{index}"
     for field in ("type", "instructions"):
         if not isinstance(question, dict) or field not in question:
@@ -214,7 +154,7 @@ def _parse_decisions_question(index: int, question: Any, state: str) -> TypedQue
         )
     kind, listed = kinds[question["type"]]
     for field in question.keys() - {"type", "instructions", "name", listed}:
-        raise _extra_field(f"{location}.{field}")
+        raise extra_field(f"{location}.{field}")
     key = "value" if kind == "choice" else "label"
     options = [
         (str(option[key]), str(option.get("description") or "")) for option in question.get(listed) or ()
@@ -223,47 +163,18 @@ def _parse_decisions_question(index: int, question: Any, state: str) -> TypedQue
         raise invalid_body(
             {"type": "too_short", "loc": f"{location}.{listed}", "msg": "List should have at least 2 items"}
         )
-    return _build_question(
-        question.get("name"), kind, question["instructions"], options or _noul_options("", None), state
-    )
+    return build_question(question.get("name"), kind, question["instructions"], options or _YES_OR_NO, state)
 
 
-def _build_question(
+def build_question(
     name: str | None, kind: str, instructions: object, options: Sequence[tuple[str, str]], state: str
 ) -> TypedQuestion:
+    """A question with its options and their meanings; raises VllmRefusal if there are too many."""
     limit = {"choice": _MAX_OPTIONS, "score": _MAX_LEVELS, "noul": 2}[kind]
     if len(options) > limit:
         raise VllmRefusal(400, f"question {name!r}: at most {limit} options for this model")
     names, meanings = zip(*options, strict=True)
     return TypedQuestion(name, kind, str(instructions or ""), names, meanings, state)
-
-
-def _noul_options(name: str, criteria: object) -> list[tuple[str, str]]:
-    if criteria is not None and not (isinstance(criteria, Mapping) and criteria.keys() <= {"true", "false"}):
-        raise VllmRefusal(400, f"question {name}: noul criteria must be an object with true and false")
-    criteria_texts = criteria or {}
-    return [("yes", str(criteria_texts.get("true") or "")), ("no", str(criteria_texts.get("false") or ""))]
-
-
-def _choice_options(name: str, criteria: object) -> list[tuple[str, str]]:
-    if not isinstance(criteria, Mapping) or not criteria:
-        raise VllmRefusal(
-            400, f"question {name}: choice criteria must map option names to a description or null"
-        )
-    return list(starmap(lambda option, meaning: (str(option), str(meaning or "")), criteria.items()))
-
-
-def _score_options(name: str, criteria: object) -> list[tuple[str, str]]:
-    if not isinstance(criteria, list) or len(criteria) < 2:
-        raise VllmRefusal(400, f"question {name}: score criteria must be an ordered list of levels")
-    return [(str(level), "") for level in criteria]
-
-
-_OPTION_PARSERS: Mapping[str, Callable[[str, object], list[tuple[str, str]]]] = {
-    "noul": _noul_options,
-    "choice": _choice_options,
-    "score": _score_options,
-}
 
 
 def _message_text(messages: Any) -> str:

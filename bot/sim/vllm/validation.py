@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 
 from bot.sim.vllm.errors import (
-    NO_TOOLS_500,
     Json,
     ServerInfo,
     VllmRefusal,
@@ -165,8 +164,6 @@ def _check_tools(body: Json, server_info: ServerInfo) -> None:
 def _check_tool_parser(body: Json, server_info: ServerInfo) -> None:
     if server_info.profile.tool_parser or not body.get("tools"):
         return
-    if server_info.profile.refuses_with_500:
-        raise NO_TOOLS_500
     if body.get("tool_choice") in (None, "auto"):
         raise VllmRefusal(400, _TOOL_PARSER_MESSAGE)
 

@@ -12,14 +12,16 @@ from bot.bench.endpoint.direct import DirectOptions
 from bot.bench.endpoint.result import BenchResult, ServerCounts
 from bot.bench.endpoint.run import EndpointAddress, run
 from bot.db.engine import Database
-from bot.sim.vllm.server import Profile, SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Timing
+from tests.support.bench_endpoint import build_bench_endpoint
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile
 from tests.support.terminal_text import lay_out
 from tests.support.usage_rows import UsageRows
 
 SWEEP = DirectOptions(quick=True, sweep=list_limits([64, 256], [8]))
 
 
-async def measure(endpoint: SimulatedEndpoint) -> BenchResult:
+async def measure(endpoint: ScriptedEndpoint) -> BenchResult:
     return await run(EndpointAddress("sim"), SWEEP, asyncio.Event(), lambda *_: None, endpoint)
 
 
@@ -27,7 +29,7 @@ async def test_narrower_canvases_and_fewer_steps_are_asked_for_and_compared(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    endpoint = simulated.build_simulated_endpoint(Timing.canvas(0.02))
+    endpoint = build_bench_endpoint(Timing.canvas(0.02))
     result = await measure(endpoint)
     rows = {row.label: row for row in result.rows if row.way == "limited"}
     assert {label: row.canvases for label, row in rows.items() if label.startswith("short")} == {
@@ -72,10 +74,16 @@ async def test_two_sentences_say_what_was_saved_and_what_the_ledger_leaves_unuse
 
 @pytest.mark.parametrize(
     "profile",
-    [replace(Profile.today(), version="0.31.0"), Profile.autoregressive(), Profile.of_server("SGLang")],
+    [
+        replace(ServerProfile(), version="0.31.0"),
+        ServerProfile.autoregressive(),
+        ServerProfile.of_server("SGLang"),
+    ],
 )
-async def test_limits_are_not_asked_of_servers_without_canvases_or_such_limits(profile: Profile) -> None:
-    endpoint = SimulatedEndpoint(profile=profile, brain=simulated.answer_prompt)
+async def test_limits_are_not_asked_of_servers_without_canvases_or_such_limits(
+    profile: ServerProfile,
+) -> None:
+    endpoint = ScriptedEndpoint(profile=profile, brain=simulated.answer_prompt)
     result = await measure(endpoint)
     assert result.ended == "--widths and --steps need canvases, and vLLM 0.32 or newer."
     assert not any("vllm_xargs" in record.body for record in endpoint.requests)

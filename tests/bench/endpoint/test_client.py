@@ -10,10 +10,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bot.bench.endpoint.client import BenchTarget, build_request, find_target, open_client
-from bot.bench.endpoint.simulated import build_simulated_endpoint
 from bot.errors import EndpointAway, EndpointRefused, ServerAway
 from bot.http_server import serve
 from bot.sim.vllm.server import Timing
+from tests.support.bench_endpoint import build_bench_endpoint
 
 
 async def test_a_server_without_a_model_is_named() -> None:
@@ -36,7 +36,7 @@ async def test_a_server_without_a_model_is_named() -> None:
 async def test_failures_of_whole_replies_are_described(
     fault: str | None, model: str, error: type[Exception], complaint: str
 ) -> None:
-    endpoint = build_simulated_endpoint(Timing.instant())
+    endpoint = build_bench_endpoint(Timing.instant())
     if fault:
         endpoint.inject_fault(fault, times=None)  # type: ignore[arg-type]  # a plain str
     async with (

@@ -36,8 +36,10 @@ from bot.cli.main import cli
 from bot.errors import KeyRefused, ServerAway, SettingsRefused
 from bot.http_server import serve
 from bot.llm.server_api import ServerCounters
-from bot.sim.vllm.profile import OtherServer
-from bot.sim.vllm.server import ChatRequest, Profile, ScriptedReply, SimulatedEndpoint, Timing
+from bot.sim.vllm.server import ChatRequest, Timing
+from tests.support.bench_endpoint import build_bench_endpoint
+from tests.support.endpoint.other_servers import OtherServer
+from tests.support.endpoint.server import ScriptedEndpoint, ScriptedReply, ServerProfile
 from tests.support.terminal_text import lay_out
 
 CANVAS_SECONDS = 0.02
@@ -50,7 +52,7 @@ def ignore_progress(label: str, done: int, total: int) -> None:
     """A progress callback that does nothing."""
 
 
-async def measure(endpoint: SimulatedEndpoint, options: DirectOptions | None = None) -> BenchResult:
+async def measure(endpoint: ScriptedEndpoint, options: DirectOptions | None = None) -> BenchResult:
     options = options or DirectOptions((TWO_SHORT_ANSWERS,), include_tools=False)
     return await run_module.run(EndpointAddress("sim"), options, asyncio.Event(), ignore_progress, endpoint)
 
@@ -65,7 +67,7 @@ def rows_by_key(result: BenchResult) -> dict[str, MeasuredRow]:
 
 async def test_the_simulators_settings_are_what_is_measured() -> None:
     """No upper bound is judged: a busy machine takes any time, and says so in the figures."""
-    endpoint = simulated.build_simulated_endpoint(Timing.canvas(CANVAS_SECONDS))
+    endpoint = build_bench_endpoint(Timing.canvas(CANVAS_SECONDS))
     result = await measure(
         endpoint, DirectOptions((FOUR_CANVASES,), include_whole=False, include_tools=False)
     )
@@ -87,7 +89,7 @@ async def test_the_simulators_settings_are_what_is_measured() -> None:
 
 
 async def test_answers_that_are_asked_for_at_once_are_measured_at_once() -> None:
-    endpoint = simulated.build_simulated_endpoint(Timing.canvas(CANVAS_SECONDS))
+    endpoint = build_bench_endpoint(Timing.canvas(CANVAS_SECONDS))
     two = BenchProtocol("together", "two at once", (STORY,) * 2, at_once=2)
 
     async def release_both() -> None:
@@ -112,7 +114,7 @@ async def test_answers_that_are_asked_for_at_once_are_measured_at_once() -> None
 
 
 async def test_every_protocol_is_run_streamed_and_whole_and_no_refused_parameter_is_sent() -> None:
-    endpoint = simulated.build_simulated_endpoint(Timing.instant())
+    endpoint = build_bench_endpoint(Timing.instant())
     result = await measure(endpoint, DirectOptions())
     assert result.ended is None
     kinds = list(rows_by_key(result))
@@ -138,7 +140,7 @@ async def test_every_protocol_is_run_streamed_and_whole_and_no_refused_parameter
 
 
 async def test_the_first_request_is_cold_only_on_a_server_without_requests() -> None:
-    endpoint = simulated.build_simulated_endpoint(Timing.instant())
+    endpoint = build_bench_endpoint(Timing.instant())
     first = await measure(endpoint)
     second = await measure(endpoint)
     assert (first.rows[0].warm, second.rows[0].warm) == ("cold", "warm")
@@ -155,7 +157,7 @@ async def test_the_conditions_name_the_limit_of_answers_and_what_is_unknown() ->
 
 
 async def test_the_first_request_uses_a_client_that_has_asked_before() -> None:
-    endpoint = simulated.build_simulated_endpoint(Timing.instant())
+    endpoint = build_bench_endpoint(Timing.instant())
     requests: list[tuple[str, Any]] = []
 
     async def record(scope: Scope, receive: Receive, send: Send) -> None:
@@ -173,7 +175,7 @@ async def test_the_first_request_uses_a_client_that_has_asked_before() -> None:
 
 async def test_a_quick_run_is_short() -> None:
     assert len(select_protocols(PROTOCOLS, quick=True)) == len(PROTOCOLS) - 1
-    endpoint = simulated.build_simulated_endpoint(Timing.instant())
+    endpoint = build_bench_endpoint(Timing.instant())
     result = await measure(endpoint, DirectOptions(quick=True))
     assert all(row.streamed for row in result.rows)
     assert len(rows_by_key(result)["long streamed"].calls) == 2
@@ -189,7 +191,7 @@ async def test_an_endpoint_that_fails_half_way_leaves_what_was_measured() -> Non
         request_count += 1
         return ScriptedReply(simulated.answer_prompt(request), crashes_engine=request_count == 4)
 
-    result = await measure(SimulatedEndpoint(brain=brain))
+    result = await measure(ScriptedEndpoint(brain=brain))
     assert result.exit_code == 1
     assert result.ended == "The endpoint failed in the middle of the reply."
     assert [(row.key, len(row.calls), row.wanted) for row in result.rows] == [
@@ -198,7 +200,7 @@ async def test_an_endpoint_that_fails_half_way_leaves_what_was_measured() -> Non
     ]
 
 
-async def measure_until_stopped(endpoint: SimulatedEndpoint, stop: asyncio.Event) -> BenchResult:
+async def measure_until_stopped(endpoint: ScriptedEndpoint, stop: asyncio.Event) -> BenchResult:
     """Measure until the first of two short answers has come."""
 
     def step(task: str, done: int, total: int) -> None:
@@ -214,7 +216,7 @@ async def measure_until_stopped(endpoint: SimulatedEndpoint, stop: asyncio.Event
 
 
 async def test_answers_after_the_last_reading_of_the_counters_are_not_counted_as_others() -> None:
-    endpoint = simulated.build_simulated_endpoint(Timing.instant())
+    endpoint = build_bench_endpoint(Timing.instant())
     result = await measure_until_stopped(endpoint, asyncio.Event())
     counters = dict(result.conditions)["server's own counters"]
     assert counters.startswith("2 requests ended there, all of them ours")
@@ -259,7 +261,7 @@ def test_what_the_admin_says_and_what_makes_figures_doubtful_are_among_the_condi
 
 
 async def test_a_dead_endpoint_is_reported_before_anything_is_measured() -> None:
-    endpoint = simulated.build_simulated_endpoint(Timing.instant())
+    endpoint = build_bench_endpoint(Timing.instant())
     endpoint.inject_fault("busy", times=None)
     result = await measure(endpoint)
     assert (result.rows, result.exit_code) == ((), 1)
@@ -269,7 +271,7 @@ async def test_a_dead_endpoint_is_reported_before_anything_is_measured() -> None
 
 
 async def test_ctrl_c_keeps_what_is_done() -> None:
-    endpoint = simulated.build_simulated_endpoint(Timing.instant())
+    endpoint = build_bench_endpoint(Timing.instant())
     stop = asyncio.Event()
     result = await measure_until_stopped(endpoint, stop)
     assert (result.ended, result.exit_code) == (STOPPED_BY_HAND, 130)
@@ -283,7 +285,7 @@ async def test_ctrl_c_keeps_what_is_done() -> None:
 
 
 async def test_a_server_without_usage_leaves_tokens_unknown() -> None:
-    endpoint = simulated.build_simulated_endpoint(Timing.instant())
+    endpoint = build_bench_endpoint(Timing.instant())
     endpoint.inject_fault("no_usage", times=None)
     result = await measure(
         endpoint, DirectOptions((TWO_SHORT_ANSWERS,), include_whole=False, include_tools=False)
@@ -295,7 +297,7 @@ async def test_a_server_without_usage_leaves_tokens_unknown() -> None:
 
 
 async def test_a_hosted_model_is_called_in_the_common_protocol_and_reported_to_write_no_canvases() -> None:
-    endpoint = replace(simulated.build_simulated_endpoint(Timing.instant()), profile=Profile.hosted_api())
+    endpoint = build_bench_endpoint(Timing.instant(), profile=ServerProfile.hosted_api())
     result = await measure(endpoint, DirectOptions((TWO_SHORT_ANSWERS,), include_tools=True, quick=True))
     assert result.rows[0].warm == "unknown"
     assert result.rows[0].thinking == direct.THINKING_SERVER_DEFAULT
@@ -312,10 +314,10 @@ async def test_a_hosted_model_is_called_in_the_common_protocol_and_reported_to_w
 
 
 async def test_other_users_of_the_endpoint_are_reported() -> None:
-    endpoint = simulated.build_simulated_endpoint(Timing.instant())
+    endpoint = build_bench_endpoint(Timing.instant())
 
     def step(task: str, done: int, total: int) -> None:
-        endpoint._engine.metrics.finished["stop"] += task == TWO_SHORT_ANSWERS.label and done == 1
+        endpoint.engine.metrics.finished["stop"] += task == TWO_SHORT_ANSWERS.label and done == 1
 
     async with serve(endpoint.app) as url:
         options = DirectOptions((TWO_SHORT_ANSWERS,), include_whole=False, include_tools=False)
@@ -327,8 +329,8 @@ async def test_other_users_of_the_endpoint_are_reported() -> None:
 
 
 async def test_a_server_that_is_no_diffusion_model_has_no_steps() -> None:
-    endpoint = SimulatedEndpoint(
-        profile=replace(Profile.today(), diffusion_checks=False), brain=simulated.answer_prompt
+    endpoint = ScriptedEndpoint(
+        profile=replace(ServerProfile(), diffusion_checks=False), brain=simulated.answer_prompt
     )
     result = await measure(endpoint)
     assert dict(result.conditions)["server's own counters"].endswith("; no diffusion counters")
@@ -351,7 +353,7 @@ async def test_an_address_without_an_endpoint_is_named() -> None:
         )
     with pytest.raises(SettingsRefused, match=r"^--endpoint must be a web address"):
         await run_module.run(EndpointAddress("nonsense"), DirectOptions(), asyncio.Event(), ignore_progress)
-    endpoint = replace(simulated.build_simulated_endpoint(), api_key="secret")
+    endpoint = build_bench_endpoint(Timing.instant(), api_key="secret")
     async with serve(endpoint.app) as url:
         with pytest.raises(KeyRefused, match="wants a key"):
             await run_module.run(EndpointAddress(url), DirectOptions(), asyncio.Event(), ignore_progress)
@@ -402,7 +404,7 @@ def test_the_commands_print_the_result_and_exit_with_its_code(
 
 @pytest.mark.parametrize("server", ["mlx-vlm", "SGLang"])
 async def test_another_server_is_asked_as_the_gateway_asks_it(server: OtherServer) -> None:
-    endpoint = SimulatedEndpoint(profile=Profile.of_server(server), brain=simulated.answer_prompt)
+    endpoint = ScriptedEndpoint(profile=ServerProfile.of_server(server), brain=simulated.answer_prompt)
     result = await measure(endpoint, DirectOptions((TWO_SHORT_ANSWERS,), quick=True))
     assert [(score.thinking, score.right) for score in result.tools] == [("off", 2), ("on", 2)]
     assert [record.thinking for record in endpoint.requests] == [False] * 6 + [True] * 2

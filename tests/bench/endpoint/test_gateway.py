@@ -11,9 +11,11 @@ from bot.bench.endpoint.protocols import ANSWER_PROTOCOLS, BenchProtocol
 from bot.bench.endpoint.result import MeasuredCall, MeasuredRow
 from bot.bench.endpoint.run import EndpointAddress, run_gateway
 from bot.db.usage.turn_steps import PartStep
-from bot.sim.vllm.server import ChatRequest, ScriptedReply, SimulatedEndpoint, Timing
+from bot.sim.vllm.server import ChatRequest, Timing
 from bot.usage.breakdown import build_turn_breakdown
 from bot.usage.intervals import INTERVAL_ORDER, column_name
+from tests.support.bench_endpoint import build_bench_endpoint
+from tests.support.endpoint.server import ScriptedEndpoint, ScriptedReply
 from tests.support.turn_steps import CALL, TURN
 
 pytestmark = pytest.mark.usefixtures("forked_bots")
@@ -26,7 +28,7 @@ def ignore_progress(label: str, done: int, total: int) -> None:
 
 
 async def test_direct_and_gateway_rows_are_compared_and_the_difference_is_explained() -> None:
-    endpoint = simulated.build_simulated_endpoint(Timing.canvas(CANVAS_SECONDS))
+    endpoint = build_bench_endpoint(Timing.canvas(CANVAS_SECONDS))
     steps: list[str] = []
 
     def step(task: str, done: int, total: int) -> None:
@@ -72,7 +74,7 @@ async def test_an_endpoint_that_fails_leaves_the_rows_before_it() -> None:
         asyncio.Event(),
         ignore_progress,
         quick=True,
-        endpoint=SimulatedEndpoint(brain=brain),
+        endpoint=ScriptedEndpoint(brain=brain),
     )
     assert result.exit_code == 1
     assert result.ended is not None
@@ -84,7 +86,7 @@ async def test_an_endpoint_that_fails_leaves_the_rows_before_it() -> None:
 
 async def test_a_gateway_that_does_not_start_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway, "START_SECONDS", 0.0)
-    endpoint = simulated.build_simulated_endpoint(Timing.instant())
+    endpoint = build_bench_endpoint(Timing.instant())
     result = await run_gateway(
         EndpointAddress("sim"), asyncio.Event(), ignore_progress, quick=True, endpoint=endpoint
     )

@@ -6,8 +6,8 @@ from bot.bench.endpoint.questions_back import read_cases, run_questions
 from bot.bench.endpoint.run import EndpointAddress
 from bot.bench.endpoint.simulated import SIMULATED_ADDRESS
 from bot.sim.vllm.script import ChatRequest, format_tool_call
-from bot.sim.vllm.server import SimulatedEndpoint
 from bot.tables import TextTable
+from tests.support.endpoint.server import ScriptedEndpoint
 
 
 def ask_about_dates(request: ChatRequest) -> str:
@@ -29,7 +29,7 @@ async def test_questions_are_counted_and_a_simulated_model_is_said_to_be_none():
     _, notice, table = await run_questions(
         EndpointAddress(SIMULATED_ADDRESS),
         lambda _task, done, _total: steps.append(done),
-        SimulatedEndpoint(brain=ask_about_dates),
+        ScriptedEndpoint(brain=ask_about_dates),
     )
     assert steps[-1] == 100
     assert "no model ran" in str(notice)

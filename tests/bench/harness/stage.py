@@ -14,10 +14,10 @@ from typing import TypeVar
 from bot.bench.harness.gateway_process import BenchFailed
 from bot.http_server import serve
 from bot.sim.telegram.server import BotApi, BotApiCall, FloodLimits
-from bot.sim.vllm.server import SimulatedEndpoint
 from tests.bench.harness import bots, workload
 from tests.bench.harness.bots import BotEnvironment, BotProcess
 from tests.bench.harness.figures import BotName
+from tests.support.endpoint.server import ScriptedEndpoint
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ class Stage:
         self,
         name: BotName,
         api: BotApi,
-        endpoint: SimulatedEndpoint,
+        endpoint: ScriptedEndpoint,
         environment: BotEnvironment,
         watch_tasks: asyncio.TaskGroup,
     ) -> None:
@@ -204,7 +204,7 @@ class Stage:
 async def open_stage(
     name: BotName,
     folder: Path,
-    endpoint: SimulatedEndpoint,
+    endpoint: ScriptedEndpoint,
     *,
     settings: Mapping[str, str] | None = None,
     has_rate_limits: bool = True,
@@ -233,7 +233,7 @@ async def open_stage(
 
 @contextlib.asynccontextmanager
 async def open_stages(
-    names: Sequence[BotName], folder: Path, make_endpoint: Callable[[], SimulatedEndpoint]
+    names: Sequence[BotName], folder: Path, make_endpoint: Callable[[], ScriptedEndpoint]
 ) -> AsyncIterator[dict[BotName, Stage]]:
     """A stage for each bot, all of them started."""
     async with contextlib.AsyncExitStack() as stack:

@@ -17,12 +17,13 @@ from typing import Literal, get_args
 from bot.admin.screens import load_screens
 from bot.bench.harness.gateway_process import ADMIN_ID, SOURCE_FOLDER, BenchFailed
 from bot.bench.harness.statistics import percentile
-from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, Timing, format_tool_call
+from bot.sim.vllm.server import ChatRequest, Timing, format_tool_call
 from tests.bench.harness.figures import FigureRow, limit_to
 from tests.bench.harness.page_viewer import build_page_settings, list_paths, open_page
 from tests.bench.harness.stage import AnswerTimes, Stage, open_stage
 from tests.bench.harness.workload import ProseBrain, question_number
 from tests.bench.load.large_ledger import provide_full_ledger
+from tests.support.endpoint.server import ScriptedEndpoint
 
 CHATS = 40
 CANVAS_SECONDS = 0.4
@@ -53,7 +54,7 @@ class TimedReply:
 async def measure_busy_minute(folder: Path, seconds: float, model_calls: int) -> list[FigureRow]:
     """Own times while one chat writes at a time, then while all do for so many seconds, on a large ledger."""
     database_file = await provide_full_ledger(folder, model_calls)
-    endpoint = SimulatedEndpoint(timing=Timing.canvas(CANVAS_SECONDS), seats=CHATS, brain=_answer_by_kind)
+    endpoint = ScriptedEndpoint(timing=Timing.canvas(CANVAS_SECONDS), seats=CHATS, brain=_answer_by_kind)
     settings = {"MODEL_SEATS": str(CHATS)} | build_page_settings()
     async with open_stage("ours", folder / "full", endpoint, settings=settings) as stage:
         await stage.start()

@@ -7,10 +7,11 @@ from functools import partial
 from pathlib import Path
 
 from bot.bench.harness.statistics import median
-from bot.sim.vllm.server import Brain, ChatRequest, SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Brain, ChatRequest, Timing
 from tests.bench.harness.figures import BotName, FigureRow, FigureValue, count_overlap, limit_to, order_rounds
 from tests.bench.harness.stage import AnswerTimes, Stage, open_stages
 from tests.bench.harness.workload import ProseBrain, question_number
+from tests.support.endpoint.server import ScriptedEndpoint
 
 CHATS = 12
 SEATS = 4
@@ -131,5 +132,5 @@ def _answer_short_or_long(request: ChatRequest) -> str:
     return _TWO_CANVAS_BRAIN(request)
 
 
-def _build_endpoint(canvas_seconds: float, brain: Brain) -> SimulatedEndpoint:
-    return SimulatedEndpoint(timing=Timing.canvas(canvas_seconds), seats=SEATS, brain=brain)
+def _build_endpoint(canvas_seconds: float, brain: Brain) -> ScriptedEndpoint:
+    return ScriptedEndpoint(timing=Timing.canvas(canvas_seconds), seats=SEATS, brain=brain)

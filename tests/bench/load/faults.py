@@ -11,10 +11,11 @@ from pathlib import Path
 
 from bot.bench.harness.gateway_process import BenchFailed
 from bot.sim.telegram.server import BotApiFault
-from bot.sim.vllm.server import Brain, ChatRequest, SimulatedEndpoint
+from bot.sim.vllm.server import Brain, ChatRequest
 from tests.bench.harness import workload
 from tests.bench.harness.figures import BotName, FigureRow, FigureValue, limit_to, require_answer
 from tests.bench.harness.stage import FIRST_CHAT_ID, PATIENCE_SECONDS, Stage, open_stage
+from tests.support.endpoint.server import ScriptedEndpoint
 
 BOTS: tuple[BotName, ...] = ("memory", "ours")
 RAW_CALL = 'call:clock{place:<|"|>Europe/Paris<|"|>}'
@@ -82,7 +83,7 @@ async def _run_trials(
     ours_answered = asyncio.Event()
 
     async def run_trial(name: BotName) -> FaultOutcome:
-        async with open_stage(name, folder, SimulatedEndpoint(brain=brain)) as stage:
+        async with open_stage(name, folder, ScriptedEndpoint(brain=brain)) as stage:
             await stage.start()
             await trial(stage)
             if name == "ours":

@@ -19,11 +19,11 @@ from bot.db.engine import open_database
 from bot.db.queues import hooks
 from bot.db.queues.hooks import Hook
 from bot.domain import Lane
-from bot.sim.vllm.server import SimulatedEndpoint
 from tests.bench.harness.figures import BotName, FigureRow, limit_to
 from tests.bench.harness.stage import open_stage
 from tests.bench.harness.workload import ProseBrain
 from tests.bench.load.latency import SLICE_MESSAGES, ask_in_a_row
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.free_ports import find_free_port
 
 POSTS_A_SECOND = 200
@@ -35,7 +35,7 @@ FIRST_NUMBER = 500_000  # of questions: none is asked twice
 async def measure_posts(folder: Path, messages: int) -> list[FigureRow]:
     """Rows of own time with and without posts, by turns, over `messages` each."""
     port = find_free_port()
-    endpoint = SimulatedEndpoint(brain=ProseBrain())
+    endpoint = ScriptedEndpoint(brain=ProseBrain())
     async with open_stage("ours", folder, endpoint, settings={"HTTP_PORT": str(port)}) as stage:
         await stage.start()
         stage.api.person(ADMIN_ID).send("/id")  # a bot may not write first

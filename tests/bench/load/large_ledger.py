@@ -13,12 +13,12 @@ from pathlib import Path
 
 from bot.bench.harness.statistics import percentile
 from bot.db.migrate import migrate
-from bot.sim.vllm.server import SimulatedEndpoint
 from bot.usage import report_command
 from tests.bench.harness.figures import FigureRow, limit_to
 from tests.bench.harness.stage import FIRST_CHAT_ID, AnswerTimes, open_stage
 from tests.bench.harness.workload import ProseBrain
 from tests.bench.load.latency import CHATS, SLICE_MESSAGES, ask_in_a_row
+from tests.support.endpoint.server import ScriptedEndpoint
 from tools.threads import run_in_thread
 
 MODEL_CALLS = 1_000_000
@@ -204,8 +204,8 @@ async def measure_large_ledger(
     times_by_ledger: dict[str, list[AnswerTimes]] = {"empty": [], "full": []}
     cpu = {"empty": 0.0, "full": 0.0}
     async with (
-        open_stage("ours", empty, SimulatedEndpoint(brain=ProseBrain())) as empty_stage,
-        open_stage("ours", folder / "full", SimulatedEndpoint(brain=ProseBrain())) as full_stage,
+        open_stage("ours", empty, ScriptedEndpoint(brain=ProseBrain())) as empty_stage,
+        open_stage("ours", folder / "full", ScriptedEndpoint(brain=ProseBrain())) as full_stage,
     ):
         stages = {"empty": empty_stage, "full": full_stage}
         for stage in stages.values():

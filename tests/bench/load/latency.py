@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 
 from bot.bench.harness.statistics import median, percentile
-from bot.sim.vllm.server import SimulatedEndpoint
 from tests.bench.harness.figures import BotName, FigureRow, limit_to_memory_loop, order_rounds
 from tests.bench.harness.stage import AnswerTimes, Stage, open_stages
 from tests.bench.harness.workload import ProseBrain
+from tests.support.endpoint.server import ScriptedEndpoint
 
 CHATS = 20
 SLICE_MESSAGES = 5  # that a bot answers before it is another bot's turn
@@ -43,7 +43,7 @@ async def measure_latency(bot_names: tuple[BotName, ...], folder: Path, messages
     Rounds with Telegram far away come between the others, so that drift of the machine affects both alike.
     """
     measurements = {name: LatencyMeasurements() for name in bot_names}
-    async with open_stages(bot_names, folder, partial(SimulatedEndpoint, brain=ProseBrain())) as stages:
+    async with open_stages(bot_names, folder, partial(ScriptedEndpoint, brain=ProseBrain())) as stages:
         for round_number, order in enumerate(order_rounds(bot_names, CHATS // SLICE_MESSAGES)):
             for name in order:
                 await ask_in_a_row(stages[name], _slice_numbers(0, round_number))

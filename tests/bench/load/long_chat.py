@@ -25,13 +25,13 @@ from bot.db.sqlite.migrate import migrate_file
 from bot.db.tables import kept_files, messages, turns
 from bot.domain import Lane
 from bot.maintenance.kept_file_indexer import KeptFileIndexer
-from bot.sim.vllm.server import SimulatedEndpoint
 from bot.turns import find_texts
 from bot.turns.history_search import HistorySearch
 from tests.bench.harness.figures import BotName, FigureRow, limit_to
 from tests.bench.harness.stage import Stage, open_stage
 from tests.bench.harness.workload import ProseBrain
 from tests.bench.load.latency import SLICE_MESSAGES, ask_in_a_row
+from tests.support.endpoint.server import ScriptedEndpoint
 
 SEARCHES = 8
 MAX_SEARCH_SECONDS = 0.2
@@ -188,7 +188,7 @@ def _time_loop() -> float:
 
 async def _measure_others(folder: Path, count: int, writer: _Writer) -> list[FigureRow]:
     """Own time of replies in other chats, by turns with and without somebody who searches all the time."""
-    endpoint = SimulatedEndpoint(brain=ProseBrain())
+    endpoint = ScriptedEndpoint(brain=ProseBrain())
     async with open_stage("ours", folder, endpoint) as stage:
         await stage.start()
         ask = partial(_ask, stage)

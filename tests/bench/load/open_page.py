@@ -10,13 +10,13 @@ from bot.admin.filters import PERIODS
 from bot.admin.screens import load_screens
 from bot.bench.harness.statistics import median, percentile
 from bot.db.people.page_sessions import ADMIN_PATH
-from bot.sim.vllm.server import SimulatedEndpoint
 from tests.bench.harness.figures import FigureRow, limit_to
 from tests.bench.harness.page_viewer import PageViewer, build_page_settings, list_paths, open_page
 from tests.bench.harness.stage import AnswerTimes, Stage, open_stage
 from tests.bench.harness.workload import ProseBrain
 from tests.bench.load.large_ledger import provide_full_ledger
 from tests.bench.load.latency import CHATS, ask_in_a_row
+from tests.support.endpoint.server import ScriptedEndpoint
 
 SLICE_MESSAGES = 25  # some two seconds, or one screen; the load of a machine changes slower than that
 PAIRS = 40  # for a hundred messages; each is a slice with the page closed and one with it open
@@ -156,5 +156,5 @@ def build_screen_rows(path: str, seconds: float, cpu_seconds: float) -> list[Fig
     ]
 
 
-def _build_endpoint() -> SimulatedEndpoint:
-    return SimulatedEndpoint(brain=ProseBrain())
+def _build_endpoint() -> ScriptedEndpoint:
+    return ScriptedEndpoint(brain=ProseBrain())

@@ -16,7 +16,6 @@ from bot.bench.harness.statistics import percentile
 from bot.db.engine import open_database
 from bot.db.migrate import migrate
 from bot.errors import QuestionRefused
-from bot.sim.vllm.server import SimulatedEndpoint
 from tests.bench.harness import disk
 from tests.bench.harness.figures import FigureRow, LoadReport, limit_to, merge_runs
 from tests.bench.harness.postgresql_process import PostgresProcess
@@ -24,6 +23,7 @@ from tests.bench.harness.stage import AnswerTimes, Stage, open_stage
 from tests.bench.harness.workload import ProseBrain
 from tests.bench.load import replicas
 from tests.bench.load.latency import CHATS, ask_in_a_row
+from tests.support.endpoint.server import ScriptedEndpoint
 
 PrintLine = Callable[[str], None]
 
@@ -253,5 +253,5 @@ def _build_cpu_row(key: str, label: str, milliseconds: float | None) -> FigureRo
     return FigureRow(key, label, "ms", {"ours": milliseconds})
 
 
-def _build_endpoint() -> SimulatedEndpoint:
-    return SimulatedEndpoint(brain=ProseBrain())
+def _build_endpoint() -> ScriptedEndpoint:
+    return ScriptedEndpoint(brain=ProseBrain())

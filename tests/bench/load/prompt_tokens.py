@@ -17,11 +17,12 @@ from bot.http_server import serve
 from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
 from bot.settings import SYSTEM_PROMPT, Settings
-from bot.sim.vllm.server import Profile, RequestRecord, SimulatedEndpoint
+from bot.sim.vllm.server import RequestRecord
 from bot.tool_registry.toolbox import Toolbox
 from tests.bench.harness import workload
 from tests.bench.harness.figures import BotName, FigureRow, FigureValue, limit_to
 from tests.bench.harness.stage import PATIENCE_SECONDS, Stage, open_stages
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile
 from tools.base import Tool
 from tools.registry import discover
 
@@ -34,7 +35,7 @@ MAX_PROMPT_TOKENS: int = Settings.model_fields["prompt_budget"].default
 _PAUSE_SECONDS = 0.05
 _FIRST_QUESTION = "What will the weather be like in Lisbon tomorrow?"
 # Some launch recipes have the server think unless a request says whether to.
-_THINKS_BY_DEFAULT = replace(Profile.today(), thinking=True)
+_THINKS_BY_DEFAULT = replace(ServerProfile(), thinking=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class TokenSums:
 
 async def measure_prompt_tokens(bot_names: tuple[BotName, ...], folder: Path, turns: int) -> list[FigureRow]:
     """One conversation of `turns` turns a bot, and the first prompt of ours with eleven tools."""
-    make_endpoint = partial(SimulatedEndpoint, brain=workload.ProseBrain(), profile=_THINKS_BY_DEFAULT)
+    make_endpoint = partial(ScriptedEndpoint, brain=workload.ProseBrain(), profile=_THINKS_BY_DEFAULT)
     async with open_stages(bot_names, folder, make_endpoint) as stages:
         async with asyncio.TaskGroup() as tasks:
             conversation_tasks = {
@@ -126,7 +127,7 @@ async def measure_first_prompt() -> tuple[int, int]:
     """Tokens of the first prompt as the gateway sends it: with eleven tools, samples included, and none."""
     shipped = list(discover())
     eleven_tools = [*shipped, *SAMPLE_TOOLS][: max(TOOL_COUNT, len(shipped))]
-    endpoint = SimulatedEndpoint(brain=workload.ProseBrain())
+    endpoint = ScriptedEndpoint(brain=workload.ProseBrain())
     async with serve(endpoint.app) as url:
         llm = ModelClient(f"{url}/v1", None, SeatLimiter(1))
         for tools in (eleven_tools, []):

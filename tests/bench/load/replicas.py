@@ -9,12 +9,13 @@ from pathlib import Path
 from bot.bench.harness.statistics import percentile
 from bot.db.shares import LiveReplica
 from bot.domain import SHARE_COUNT, Lane
-from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Timing
 from tests.bench.harness.figures import FigureRow, limit_to, require_at_least
 from tests.bench.harness.stage import FIRST_CHAT_ID, AnswerTimes, Stage, open_stage
 from tests.bench.harness.workload import ProseBrain
 from tests.bench.load import throughput
 from tests.bench.load.latency import CHATS, PAUSE_SECONDS, SLICE_MESSAGES
+from tests.support.endpoint.server import ScriptedEndpoint
 
 MAX_EXTRA_MILLISECONDS = 15.0
 MIN_GAIN = 1.5
@@ -26,7 +27,7 @@ LOOK_SECONDS = 0.1
 async def measure_foreign(url: str, folder: Path, messages: int) -> list[FigureRow]:
     """Rows of own time in chats of the replica that polls, and in chats of the other one, in turns."""
     settings = {"DATABASE_URL": url}
-    endpoint = SimulatedEndpoint(brain=ProseBrain())
+    endpoint = ScriptedEndpoint(brain=ProseBrain())
     times: dict[bool, list[AnswerTimes]] = {True: [], False: []}
     async with open_stage("ours", folder / "foreign", endpoint, settings=settings) as stage:
         leader = await _start_replicas(stage, url, 2)
@@ -97,7 +98,7 @@ async def measure_replicas(
 @contextlib.asynccontextmanager
 async def _open_replicas(url: str, folder: Path, count: int) -> AsyncIterator[Stage]:
     timing = Timing.canvas(throughput.CANVAS_SECONDS)
-    endpoint = SimulatedEndpoint(timing=timing, seats=throughput.CHATS, brain=ProseBrain())
+    endpoint = ScriptedEndpoint(timing=timing, seats=throughput.CHATS, brain=ProseBrain())
     settings = {"DATABASE_URL": url, "MODEL_SEATS": str(throughput.CHATS)}
     async with open_stage(
         "ours", folder / "replicas", endpoint, settings=settings, has_rate_limits=False

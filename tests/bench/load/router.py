@@ -20,11 +20,12 @@ from bot.bench.harness.gateway_process import BenchFailed
 from bot.bench.harness.statistics import median
 from bot.http_server import serve
 from bot.llm import server_api
-from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, Timing
+from bot.sim.vllm.server import ChatRequest, Timing
 from tests.bench.harness import disk, workload
 from tests.bench.harness.figures import FigureRow, LoadReport, limit_to, merge_runs, require_answer
 from tests.bench.harness.stage import FIRST_CHAT_ID, Stage, open_stage
 from tests.bench.harness.workload import ProseBrain
+from tests.support.endpoint.server import ScriptedEndpoint
 
 PrintLine = Callable[[str], None]
 
@@ -73,7 +74,7 @@ class RoutedServers:
     """Two servers behind a router; the second one dies when `second_server` is closed."""
 
     router_url: str
-    servers: tuple[SimulatedEndpoint, SimulatedEndpoint]
+    servers: tuple[ScriptedEndpoint, ScriptedEndpoint]
     second_server: contextlib.AsyncExitStack
 
 
@@ -103,7 +104,7 @@ async def _measure_policies(
         async with serve_routed(policy) as routed:
             settings = {"MODEL_URL": f"{routed.router_url}/v1", "MODEL_SEATS": str(2 * SEATS)}
             # The stage's own endpoint gets no calls.
-            async with open_stage("ours", folder / policy, SimulatedEndpoint(), settings=settings) as stage:
+            async with open_stage("ours", folder / policy, ScriptedEndpoint(), settings=settings) as stage:
                 await stage.start()
                 rows += await _measure_rounds(stage, routed, policy, has_limits=is_first)
                 if is_first:
@@ -114,8 +115,8 @@ async def _measure_policies(
 async def serve_routed(policy: str) -> AsyncIterator[RoutedServers]:
     """Two servers and a router that is ready."""
     timing = Timing.canvas(CANVAS_SECONDS)
-    first = SimulatedEndpoint(timing=timing, seats=SEATS, brain=_answer)
-    second = SimulatedEndpoint(timing=timing, seats=SEATS, brain=_answer)
+    first = ScriptedEndpoint(timing=timing, seats=SEATS, brain=_answer)
+    second = ScriptedEndpoint(timing=timing, seats=SEATS, brain=_answer)
     async with serve(first.app) as first_url, contextlib.AsyncExitStack() as second_server:
         second_url = await second_server.enter_async_context(serve(second.app))
         async with _run_router(policy, (first_url, second_url)) as router_url:

@@ -17,13 +17,14 @@ from time import monotonic
 from bot.bench.endpoint.direct import run_until_stopped
 from bot.bench.harness import machine
 from bot.bench.harness.statistics import percentile
-from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Timing
 from tests.bench.harness import disk
 from tests.bench.harness.figures import FigureRow, LoadReport, limit_to, merge_runs
 from tests.bench.harness.page_viewer import build_page_settings
 from tests.bench.harness.stage import FIRST_CHAT_ID, Stage, open_stage
 from tests.bench.harness.workload import ProseBrain, find_answer_number
 from tests.bench.load.first_uses import use_all_parts
+from tests.support.endpoint.server import ScriptedEndpoint
 
 CHATS = 12
 SEATS = 4
@@ -89,7 +90,7 @@ async def run_soak(minutes: float, stop: asyncio.Event, *, folder: Path | None =
 
 
 async def _load_gateway(run: SoakRun, folder: Path, seconds: float) -> None:
-    endpoint = SimulatedEndpoint(timing=Timing.canvas(CANVAS_SECONDS), seats=SEATS, brain=ProseBrain())
+    endpoint = ScriptedEndpoint(timing=Timing.canvas(CANVAS_SECONDS), seats=SEATS, brain=ProseBrain())
     settings = build_page_settings()
     async with open_stage("ours", folder, endpoint, settings=settings) as stage:
         await stage.start()

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.bench.harness.statistics import median
-from bot.sim.vllm.server import SimulatedEndpoint
 from tests.bench.harness.figures import (
     BotName,
     FigureRow,
@@ -17,6 +16,7 @@ from tests.bench.harness.figures import (
 )
 from tests.bench.harness.stage import Stage, open_stage, open_stages
 from tests.bench.harness.workload import ProseBrain
+from tests.support.endpoint.server import ScriptedEndpoint
 
 MAX_START_FACTOR = 1.0
 MAX_ANSWER_FACTOR = 1.5
@@ -71,7 +71,7 @@ async def measure_startup(bot_names: tuple[BotName, ...], folder: Path, starts: 
 
 async def _start_and_ask(name: BotName, folder: Path, number: int) -> _StartTimes:
     """Start a bot for which question `number` waits, until it is answered."""
-    async with open_stage(name, folder, SimulatedEndpoint(brain=ProseBrain())) as stage:
+    async with open_stage(name, folder, ScriptedEndpoint(brain=ProseBrain())) as stage:
         update = stage.write_question(number, 0)
         poll_seconds = await stage.start()
         cpu_seconds = stage.process.read_cpu_seconds()
@@ -93,7 +93,7 @@ def _take_medians(
 
 async def measure_idle(bot_names: tuple[BotName, ...], folder: Path, seconds: float) -> list[FigureRow]:
     """Memory and wake-ups while nothing happens for so many seconds; all bots are idle at the same time."""
-    async with open_stages(bot_names, folder, SimulatedEndpoint) as stages:
+    async with open_stages(bot_names, folder, ScriptedEndpoint) as stages:
         await asyncio.sleep(SETTLE_SHARE * seconds)
         memory: dict[BotName, FigureValue] = {
             name: stage.process.read_resident_mib() for name, stage in stages.items()

@@ -8,11 +8,12 @@ import pytest
 
 from bot.http_server import serve
 from bot.sim.telegram.server import BotApi, BotApiFault, FloodLimits
-from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Timing
 from tests.bench.harness import workload
 from tests.bench.load import bare_loop, memory_loop
+from tests.support.endpoint.server import ScriptedEndpoint
 
-Simulators = tuple[BotApi, SimulatedEndpoint]
+Simulators = tuple[BotApi, ScriptedEndpoint]
 
 
 @contextlib.asynccontextmanager
@@ -22,7 +23,7 @@ async def running_loop(
     """A baseline bot at work between the simulators."""
     api = BotApi(limits=FloodLimits.unlimited())
     brain = workload.ProseBrain(answer_tokens)
-    endpoint = SimulatedEndpoint(brain=brain, timing=timing or Timing.instant())
+    endpoint = ScriptedEndpoint(brain=brain, timing=timing or Timing.instant())
     async with api.serve_on_loopback() as telegram, serve(endpoint.app) as model:
         run = run_bare if name == "bare" else run_memory
         async with asyncio.TaskGroup() as tasks:

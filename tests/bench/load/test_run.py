@@ -12,7 +12,6 @@ import pytest
 from bot.admin.page_request import Fragment, PageRequest, Screen
 from bot.bench.harness.gateway_process import BenchFailed
 from bot.errors import QuestionRefused
-from bot.sim.vllm.server import SimulatedEndpoint
 from tests.bench import output
 from tests.bench.harness import bots
 from tests.bench.harness.bots import BotEnvironment
@@ -24,6 +23,7 @@ from tests.bench.load import busy_minute, long_chat
 from tests.bench.load import run as run_module
 from tests.bench.load.busy_minute import TimedReply
 from tests.bench.load.run import LoadOptions, run_load
+from tests.support.endpoint.server import ScriptedEndpoint
 
 
 async def measure_section(tmp_path: Path, section: str) -> dict[str, FigureRow]:
@@ -295,7 +295,7 @@ async def test_a_bot_that_ends_by_itself_is_quoted(tmp_path: Path):
 
 @pytest.mark.usefixtures("forked_bots")
 async def test_a_bot_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    async with open_stage("bare", tmp_path, SimulatedEndpoint(brain=ProseBrain())) as stage:
+    async with open_stage("bare", tmp_path, ScriptedEndpoint(brain=ProseBrain())) as stage:
         with pytest.raises(BenchFailed, match="bare loop was not started"):
             _ = stage.process
         await stage.start()
@@ -312,6 +312,6 @@ async def test_nothing_of_this_machines_settings_reaches_a_bot(
 ):
     monkeypatch.setenv("TELEGRAM_TOKEN", "1:of-somebody")
     monkeypatch.setenv("MODEL_SEATS", "wrong")
-    async with open_stage("ours", tmp_path, SimulatedEndpoint(brain=ProseBrain())) as stage:
+    async with open_stage("ours", tmp_path, ScriptedEndpoint(brain=ProseBrain())) as stage:
         await stage.start()
         assert (await stage.ask(1, 0)).own_seconds > 0

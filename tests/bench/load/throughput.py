@@ -3,10 +3,11 @@
 from pathlib import Path
 from time import monotonic
 
-from bot.sim.vllm.server import SimulatedEndpoint, Timing
+from bot.sim.vllm.server import Timing
 from tests.bench.harness.figures import BotName, FigureRow, FigureValue, require_at_least
 from tests.bench.harness.stage import Stage, open_stage
 from tests.bench.harness.workload import ProseBrain
+from tests.support.endpoint.server import ScriptedEndpoint
 
 CHATS = 48
 CANVAS_SECONDS = 0.05
@@ -19,7 +20,7 @@ async def measure_throughput(bot_names: tuple[BotName, ...], folder: Path, secon
     turns_per_second: dict[BotName, FigureValue] = {}
     cpu_milliseconds: dict[BotName, FigureValue] = {}
     for name in bot_names:
-        endpoint = SimulatedEndpoint(timing=Timing.canvas(CANVAS_SECONDS), seats=CHATS, brain=ProseBrain())
+        endpoint = ScriptedEndpoint(timing=Timing.canvas(CANVAS_SECONDS), seats=CHATS, brain=ProseBrain())
         settings = {"MODEL_SEATS": str(CHATS)}
         async with open_stage(name, folder, endpoint, settings=settings, has_rate_limits=False) as stage:
             await stage.start()

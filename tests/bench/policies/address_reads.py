@@ -20,8 +20,8 @@ from bot.llm.address_question import ADDRESS, MIN_CHANCE, GroupMessage, describe
 from bot.llm.client import ModelClient
 from bot.llm.seats import SeatLimiter
 from bot.llm.typed_reads import TypedReader
-from bot.sim.vllm.server import SimulatedEndpoint
 from bot.tables import Line, TextTable
+from tests.support.endpoint.server import ScriptedEndpoint
 
 CASES_FILE = "cases.jsonl"
 NAMES = ("Canvas", "@canvas_bot")
@@ -84,7 +84,7 @@ class AddressReport:
 async def run_addressing(
     address: EndpointAddress,
     folder: Path,
-    endpoint: SimulatedEndpoint | None = None,
+    endpoint: ScriptedEndpoint | None = None,
 ) -> AddressReport:
     """Read all cases of a folder at an endpoint; tests pass the simulated one.
 

@@ -10,7 +10,6 @@ from bot.bench.endpoint.run import EndpointAddress
 from bot.bench.harness.gateway_process import BenchFailed
 from bot.errors import QuestionRefused
 from bot.llm.address_question import GroupMessage
-from bot.sim.vllm.server import Profile, SimulatedEndpoint
 from bot.sim.vllm.typed_reads import TypedQuestion
 from tests.bench.policies.address_reads import (
     CASES_FILE,
@@ -24,6 +23,7 @@ from tests.bench.policies.address_reads import (
     run_addressing,
     score_group,
 )
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile
 from tests.support.terminal_text import lay_out
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "addressing"
@@ -59,7 +59,7 @@ async def test_a_run_says_that_the_reads_are_simulated() -> None:
     def judge(question: TypedQuestion) -> tuple[float, float]:
         return (1, 0) if "Canvas" in question.state.rpartition("newest message]")[2] else (0, 1)
 
-    report = await run_addressing(SIM, FIXTURES, SimulatedEndpoint(judge=judge))
+    report = await run_addressing(SIM, FIXTURES, ScriptedEndpoint(judge=judge))
     [together] = [score for score in report.scores if score.group == TOGETHER]
     assert (together.cases, together.unread) == (252, 0)
     assert together.precision is not None
@@ -71,7 +71,7 @@ async def test_a_run_says_that_the_reads_are_simulated() -> None:
 
 
 async def test_an_endpoint_without_typed_reads_is_refused_in_words() -> None:
-    endpoint = SimulatedEndpoint(replace(Profile.today(), logprobs=False))
+    endpoint = ScriptedEndpoint(replace(ServerProfile(), logprobs=False))
     with pytest.raises(QuestionRefused, match="has no typed reads"):
         await run_addressing(SIM, FIXTURES, endpoint)
 

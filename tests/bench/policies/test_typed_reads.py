@@ -17,8 +17,8 @@ from bot.cli.main import cli
 from bot.errors import QuestionRefused, ServerAway
 from bot.http_server import serve
 from bot.llm.read_gains import ReadGain, ReadUse, load_gains
-from bot.sim.vllm.server import Profile, SimulatedEndpoint
 from bot.sim.vllm.typed_reads import TypedQuestion
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile
 from tests.support.many_tools import make_many_tools
 from tests.support.terminal_text import lay_out
 from tests.support.thinking_cases import write_cases
@@ -37,7 +37,7 @@ SENTENCES = (
 
 
 async def measure(
-    use: ReadUse, cases: Iterable[ReadCase], folder: Path, endpoint: SimulatedEndpoint
+    use: ReadUse, cases: Iterable[ReadCase], folder: Path, endpoint: ScriptedEndpoint
 ) -> tuple[str, ReadGain | None]:
     """What is printed, and stored, of an endpoint that is served as a real one."""
     async with serve(endpoint.app) as url:
@@ -59,7 +59,7 @@ async def test_passages_are_read_together_and_a_gain_is_counted(recall_folder: P
     def judge(question: TypedQuestion) -> tuple[float, float]:
         return (9, 1) if question.name == str(len(SENTENCES)) else (1, 9)
 
-    endpoint = SimulatedEndpoint(judge=judge)
+    endpoint = ScriptedEndpoint(judge=judge)
     text, gain = await measure("recall", recall.list_read_cases(recall_folder), tmp_path / "out", endpoint)
     assert gain == ReadGain(endpoint.model, 1, gained=1, lost=0)
     assert "right of 1: 0 by words, 1 with reads (+1 −0)" in text
@@ -79,7 +79,7 @@ async def test_tools_that_words_do_not_tell_apart_are_read(tmp_path: Path) -> No
     (tmp_path / "tools.json").write_text(json.dumps(schemas), encoding="utf-8")
     (tmp_path / "cases.jsonl").write_text(json.dumps(row | {"needed": "approve_voucher"}), encoding="utf-8")
     options = tool_search.ToolSearchOptions((tmp_path,))
-    endpoint = SimulatedEndpoint(
+    endpoint = ScriptedEndpoint(
         judge=lambda question: [9.0 if name == "approve_voucher" else 0.1 for name in question.options]
     )
     _, gain = await measure("tools", tool_search.list_read_cases(options), tmp_path / "out", endpoint)
@@ -97,7 +97,7 @@ async def test_cases_in_doubt_are_read_for_heavy_work(tmp_path: Path) -> None:
     path.write_text(f"{path.read_text()}{in_doubt}\n", encoding="utf-8")
     cases = list(thinking.list_read_cases([tmp_path]))
     assert len(cases) == 1
-    _, gain = await measure("thinking", cases, tmp_path / "out", SimulatedEndpoint(judge=lambda _: (99, 1)))
+    _, gain = await measure("thinking", cases, tmp_path / "out", ScriptedEndpoint(judge=lambda _: (99, 1)))
     assert gain == ReadGain("diffusiongemma", 1, gained=1, lost=0)
 
 
@@ -118,7 +118,7 @@ def test_an_endpoint_that_is_away_is_named_before_the_cases_are_read(tmp_path: P
 
 
 async def test_an_endpoint_without_typed_reads_is_refused_in_words(recall_folder: Path) -> None:
-    endpoint = SimulatedEndpoint(replace(Profile.today(), logprobs=False))
+    endpoint = ScriptedEndpoint(replace(ServerProfile(), logprobs=False))
     cases = recall.list_read_cases(recall_folder)
     with pytest.raises(QuestionRefused, match="has no typed reads"):
         await measure_reads(SIM, "recall", cases, None, endpoint)

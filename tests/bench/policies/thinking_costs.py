@@ -26,15 +26,10 @@ from bot.llm.seats import SeatLimiter
 from bot.settings import SYSTEM_PROMPT
 from bot.sim.vllm.profile import Timing
 from bot.sim.vllm.request import RequestRecord
-from bot.sim.vllm.server import (
-    COUNTING_RULE,
-    ChatRequest,
-    SimulatedEndpoint,
-    format_thought,
-    format_tool_call,
-)
+from bot.sim.vllm.server import COUNTING_RULE, ChatRequest, format_thought, format_tool_call
 from bot.tables import Line, TextTable
 from bot.tool_registry.toolbox import Toolbox
+from tests.support.endpoint.server import ScriptedEndpoint
 
 _COST_TITLES = (
     "policy",
@@ -172,7 +167,7 @@ async def _run_policy(
     toolbox: Toolbox,
 ) -> tuple[PolicyCost, float]:
     """The costs, and the seconds of the heavy turns among them."""
-    endpoint = SimulatedEndpoint(brain=_ScriptedBrain(scripted_turns, thought_tokens))
+    endpoint = ScriptedEndpoint(brain=_ScriptedBrain(scripted_turns, thought_tokens))
     chat = _ChatState()
     tool_index = build_index(toolbox.tools.values())
     thinking: list[bool] = []

@@ -7,7 +7,8 @@ import pytest
 
 from bot.sim.demo_model.showcase import SHOWCASE_QUESTIONS, answer_showcase
 from bot.sim.demo_model.story import STORY
-from bot.sim.vllm.server import SimulatedEndpoint, count_tokens
+from bot.sim.vllm.server import count_tokens
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.endpoint_client import SimulatorClient, open_client
 from tools.builtin.ask import parse_question
 
@@ -41,7 +42,7 @@ def with_tool_results(message: dict[str, Any], *texts: str) -> list[Any]:
 async def answer_question(question: str, *texts: str) -> tuple[list[tuple[str, str]], str]:
     """The calls the model makes for a question, and what it says when the tools have answered."""
     stamped = f"[Fri 2026-11-20 10:24 UTC] {question}"
-    async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
+    async with open_client(ScriptedEndpoint(brain=answer_showcase)) as player:
         first_message = await send_messages(player, stamped)
         calls = [
             (call["function"]["name"], call["function"]["arguments"]) for call in first_message["tool_calls"]
@@ -140,14 +141,14 @@ async def test_it_hands_a_tools_refusal_on(question: str, problem: str) -> None:
 
 
 async def test_without_the_tool_it_says_so() -> None:
-    async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
+    async with open_client(ScriptedEndpoint(brain=answer_showcase)) as player:
         answer = await send_messages(player, "What time is it in Tokyo?", tools=None)
     assert "`clock`" in answer["content"]
     assert "not offered" in answer["content"]
 
 
 async def test_the_story_takes_several_canvases_and_fits_in_a_usual_limit() -> None:
-    async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
+    async with open_client(ScriptedEndpoint(brain=answer_showcase)) as player:
         story = await player.send_text(SHOWCASE_QUESTIONS[0], max_tokens=1024, stream=True)
     assert story.streamed_reply.content == STORY
     assert story.streamed_reply.finish_reason == "stop"
@@ -157,7 +158,7 @@ async def test_the_story_takes_several_canvases_and_fits_in_a_usual_limit() -> N
 
 
 async def test_it_greets_and_is_honest_about_anything_else() -> None:
-    async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
+    async with open_client(ScriptedEndpoint(brain=answer_showcase)) as player:
         hello = await send_messages(player, "hello!")
         fallback = await send_messages(player, "Why is the sky blue?")
     assert "simulated" in hello["content"]
@@ -167,7 +168,7 @@ async def test_it_greets_and_is_honest_about_anything_else() -> None:
 
 async def test_in_a_group_it_knows_who_asks_also_in_a_reply() -> None:
     replied = "[data: message this replies to]\nHm?\n[end of data]"
-    async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
+    async with open_client(ScriptedEndpoint(brain=answer_showcase)) as player:
         answers = [
             (await send_messages(player, f"[Fri 2026-11-20 10:24 UTC] {text}"))["content"]
             for text in ("Ann: Who am I?", f"Ben:\n{replied}\nwho am I", "Who am I?")
@@ -179,13 +180,13 @@ async def test_in_a_group_it_knows_who_asks_also_in_a_reply() -> None:
 
 async def test_words_of_others_are_not_taken_for_the_question() -> None:
     notes = "[data: notes of this chat]\n1. What time is it in Tokyo?\n[end of data]"
-    async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
+    async with open_client(ScriptedEndpoint(brain=answer_showcase)) as player:
         answer = await send_messages(player, notes, "[Fri 2026-11-20 10:24 UTC] Why?")
     assert "simulated" in answer["content"]
 
 
 async def test_with_thinking_it_thinks_first() -> None:
-    async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
+    async with open_client(ScriptedEndpoint(brain=answer_showcase)) as player:
         answer = await send_messages(player, "hello", chat_template_kwargs={"enable_thinking": True})
     assert answer["reasoning"]
     assert answer["content"].startswith("Hello!")
@@ -201,7 +202,7 @@ async def test_it_says_what_reached_it_of_a_picture_and_a_file() -> None:
     scanned = f"[data: file a.pdf, page 1 of 2]\n{pages}\n[end of data]"
     scan = [{"type": "text", "text": scanned}, parts[1]]
     of_file = "[data: file notes.txt]\nThe meeting is on Tuesday.\n[end of data]\nWhen does it begin?"
-    async with open_client(SimulatedEndpoint(brain=answer_showcase)) as player:
+    async with open_client(ScriptedEndpoint(brain=answer_showcase)) as player:
         picture = await send_messages(player, {"role": "user", "content": parts})
         file = await send_messages(player, of_file)
         receipt = await send_messages(player, {"role": "user", "content": scan})

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint
+from bot.sim.vllm.server import ChatRequest
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.endpoint_client import SimulatorClient, open_client
 
 OPEN = {"continue_final_message": True, "add_generation_prompt": False}
@@ -46,7 +47,7 @@ async def continue_answer(player: SimulatorClient, text: str, open_text: str, **
 async def test_a_message_cannot_be_left_open_and_a_new_one_begun(
     fields: dict[str, Any], message: str, path: str
 ) -> None:
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         played = await player.send({"messages": [user("hi"), assistant("so")], **fields}, path)
     assert played.status == 400
     assert message in played.body["error"]["message"]
@@ -59,7 +60,7 @@ async def test_the_model_is_told_that_it_goes_on_and_in_what() -> None:
         requests.append(request)
         return " and the rest"
 
-    async with open_client(SimulatedEndpoint(brain=brain)) as player:
+    async with open_client(ScriptedEndpoint(brain=brain)) as player:
         assert await continue_answer(player, "hi", " The first half \n") == " and the rest"
         await player.send_text("hi")
     assert [request.is_continuation for request in requests] == [True, False]
@@ -73,7 +74,7 @@ async def test_the_model_is_told_that_it_goes_on_and_in_what() -> None:
 )
 @pytest.mark.parametrize("thinking", [True, False])
 async def test_a_long_answer_cut_by_the_limit_goes_on_where_it_stopped(text: str, thinking: bool) -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     options = {"max_tokens": 256, "chat_template_kwargs": {"enable_thinking": thinking}}
     async with open_client(endpoint) as player:
         unstreamed = (
@@ -91,7 +92,7 @@ async def test_a_long_answer_cut_by_the_limit_goes_on_where_it_stopped(text: str
 
 
 async def test_a_reply_that_never_ends_goes_on_without_end() -> None:
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         so_far = "x" * 3000
         played = await player.send(
             {"messages": [user("@@loop:x@@"), assistant(so_far)], **OPEN, "max_tokens": 8}
@@ -101,12 +102,12 @@ async def test_a_reply_that_never_ends_goes_on_without_end() -> None:
 
 
 async def test_a_message_of_other_words_is_answered_from_the_beginning() -> None:
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         assert await continue_answer(player, "@@say:hello there@@", "something else") == "hello there"
 
 
 async def test_a_message_left_open_is_counted_as_it_is_sent() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     messages = [user("hi"), assistant("so far")]
     async with open_client(endpoint) as player:
         counted = await player.send({"messages": messages, **OPEN}, "/tokenize")

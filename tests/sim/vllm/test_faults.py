@@ -4,8 +4,8 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from bot.sim.vllm import chat_route as endpoint_http
-from bot.sim.vllm.server import Profile, SimulatedEndpoint
+from tests.support.endpoint import gate as endpoint_http
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile
 from tests.support.endpoint_client import load_fixture, merge_stream, open_client, parse_chunks
 
 LONG = "@@repeat:600 word @@"
@@ -18,7 +18,7 @@ DEAD = {
 
 
 async def test_a_busy_server_says_503_once() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     endpoint.inject_fault("busy")
     async with open_client(endpoint) as player:
         busy, fine = await player.send_text("hi"), await player.send_text("hi")
@@ -30,7 +30,7 @@ async def test_a_busy_server_says_503_once() -> None:
 
 
 async def test_unauthorized_is_a_string() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     endpoint.inject_fault("unauthorized", times=2)
     async with open_client(endpoint) as player:
         answers = [await player.send_text("hi") for _ in range(3)]
@@ -40,7 +40,7 @@ async def test_unauthorized_is_a_string() -> None:
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_reset_cuts_the_connection(stream: bool) -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     endpoint.inject_fault("reset")
     async with open_client(endpoint) as player:
         with pytest.raises(httpx.ReadError):
@@ -49,7 +49,7 @@ async def test_a_reset_cuts_the_connection(stream: bool) -> None:
 
 
 async def test_a_reset_in_mid_stream_comes_after_whole_canvases() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     endpoint.inject_fault("reset", after_canvases=2)
     async with open_client(endpoint) as player:
         with pytest.raises(httpx.ReadError):
@@ -59,7 +59,7 @@ async def test_a_reset_in_mid_stream_comes_after_whole_canvases() -> None:
 
 
 async def test_an_error_in_mid_stream_is_a_line_and_then_the_end() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     endpoint.inject_fault("error_line", after_canvases=1)
     async with open_client(endpoint) as player:
         got = await player.send_text(LONG, stream=True)
@@ -76,7 +76,7 @@ async def test_an_error_in_mid_stream_is_a_line_and_then_the_end() -> None:
 
 
 async def test_the_same_error_without_a_stream_is_500() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     endpoint.inject_fault("error_line")
     async with open_client(endpoint) as player:
         got = await player.send_text("hi")
@@ -84,7 +84,7 @@ async def test_the_same_error_without_a_stream_is_500() -> None:
 
 
 async def test_a_silent_stream_stays_open_until_its_reader_goes() -> None:
-    endpoint = SimulatedEndpoint(replace(Profile.today(), keep_alive_s=None))
+    endpoint = ScriptedEndpoint(replace(ServerProfile(), keep_alive_s=None))
     endpoint.inject_fault("silent", after_canvases=1)
     body = {"messages": [{"role": "user", "content": LONG}], "stream": True}
     async with (
@@ -104,7 +104,7 @@ async def test_a_silent_stream_stays_open_until_its_reader_goes() -> None:
 
 
 async def test_a_slow_first_canvas_is_kept_alive_by_comments() -> None:
-    endpoint = SimulatedEndpoint(replace(Profile.today(), keep_alive_s=0.02))
+    endpoint = ScriptedEndpoint(replace(ServerProfile(), keep_alive_s=0.02))
     endpoint.inject_fault("slow", seconds=0.1)
     body = {"messages": [{"role": "user", "content": "hi"}], "stream": True}
     async with open_client(endpoint) as player:
@@ -118,7 +118,7 @@ async def test_a_slow_first_canvas_is_kept_alive_by_comments() -> None:
 
 
 async def test_comments_come_while_a_request_waits_for_its_seat() -> None:
-    endpoint = SimulatedEndpoint(replace(Profile.today(), keep_alive_s=0.01), seats=1)
+    endpoint = ScriptedEndpoint(replace(ServerProfile(), keep_alive_s=0.01), seats=1)
     body = {"messages": [{"role": "user", "content": "b"}], "stream": True}
     async with open_client(endpoint) as player, asyncio.TaskGroup() as tasks:
         endpoint.hold()
@@ -135,7 +135,7 @@ async def test_comments_come_while_a_request_waits_for_its_seat() -> None:
 
 
 async def test_a_stream_may_lose_its_usage() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     endpoint.inject_fault("no_usage")
     async with open_client(endpoint) as player:
         got = await player.send_text("hi", stream=True)
@@ -145,7 +145,7 @@ async def test_a_stream_may_lose_its_usage() -> None:
 
 
 async def test_a_dying_engine_ends_open_streams_and_then_the_server(lingering_server: None) -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     async with open_client(endpoint) as player, asyncio.TaskGroup() as tasks:
         endpoint.hold()
         stream = tasks.create_task(player.send_text(LONG, stream=True))
@@ -166,7 +166,7 @@ async def test_a_dying_engine_ends_open_streams_and_then_the_server(lingering_se
 async def test_a_dead_server_is_gone_after_a_moment_and_comes_back_healed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     endpoint.inject_fault("crash")
     async with open_client(endpoint) as player:
         assert (await player.send_text("hi")).status == 500
@@ -180,7 +180,7 @@ async def test_a_dead_server_is_gone_after_a_moment_and_comes_back_healed(
 
 
 async def test_a_loading_server_answers_503_and_a_closed_door_cuts() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     async with open_client(endpoint) as player:
         endpoint.simulate_loading(600)
         loading = await player.send(None, "/v1/models")
@@ -195,7 +195,7 @@ async def test_a_loading_server_answers_503_and_a_closed_door_cuts() -> None:
 async def test_a_rate_hits_its_share_and_the_same_ones_again() -> None:
     statuses = []
     for _ in range(2):
-        endpoint = SimulatedEndpoint(seed=7)
+        endpoint = ScriptedEndpoint(seed=7)
         endpoint.inject_fault("busy", times=None, rate=0.3)
         async with open_client(endpoint) as player:
             statuses.append([(await player.send_text("hi")).status for _ in range(40)])
@@ -205,4 +205,4 @@ async def test_a_rate_hits_its_share_and_the_same_ones_again() -> None:
 
 def test_an_unknown_fault_is_told_by_name() -> None:
     with pytest.raises(ValueError, match="unknown fault 'flood'; one of busy"):
-        SimulatedEndpoint().inject_fault("flood")  # type: ignore[arg-type]
+        ScriptedEndpoint().inject_fault("flood")  # type: ignore[arg-type]

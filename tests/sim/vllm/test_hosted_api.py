@@ -6,7 +6,7 @@ import pytest
 from openai import AsyncOpenAI, AsyncStream, AuthenticationError, BadRequestError, NotFoundError
 
 from bot.http_server import serve
-from bot.sim.vllm.server import Profile, SimulatedEndpoint
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile
 from tests.support.endpoint_client import open_client, parse_chunks
 
 HI: Any = [{"role": "user", "content": "@@say:Hello there, this is a longer answer.@@"}]
@@ -16,8 +16,8 @@ TOOL: Any = {
 }
 
 
-def hosted_endpoint(**fields: Any) -> SimulatedEndpoint:
-    return SimulatedEndpoint(Profile.hosted_api(), model="big", **fields)
+def hosted_endpoint(**fields: Any) -> ScriptedEndpoint:
+    return ScriptedEndpoint(ServerProfile.hosted_api(), model="big", **fields)
 
 
 @pytest.mark.parametrize(

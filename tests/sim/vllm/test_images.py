@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.sim.vllm.server import Profile, SimulatedEndpoint
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile
 from tests.support.endpoint_client import SimulatorClient, open_client
 
 JPEG = b"\xff\xd8\xff\xe0 a picture"
@@ -24,7 +24,7 @@ async def send_images(player: SimulatorClient, *parts: Any, text: str = "What is
 
 
 async def test_a_picture_is_280_tokens_of_the_prompt() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     async with open_client(endpoint) as player:
         none = await send_images(player)
         two = await send_images(player, image_part(JPEG), image_part(PNG))
@@ -44,14 +44,14 @@ async def test_a_picture_is_280_tokens_of_the_prompt() -> None:
     ],
 )
 async def test_what_is_no_picture_is_refused(url: str, status: int, message: str) -> None:
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         played = await send_images(player, {"type": "image_url", "image_url": {"url": url}})
     assert played.status == status
     assert message in played.body["error"]["message"]
 
 
 async def test_a_model_that_only_reads_says_so() -> None:
-    async with open_client(SimulatedEndpoint(replace(Profile.today(), pictures=False))) as player:
+    async with open_client(ScriptedEndpoint(replace(ServerProfile(), pictures=False))) as player:
         played = await send_images(player, image_part(JPEG))
         assert (await send_images(player)).status == 200
     assert played.status == 400
@@ -60,7 +60,7 @@ async def test_a_model_that_only_reads_says_so() -> None:
 
 @pytest.mark.parametrize("dense", [True, False])
 async def test_the_cache_tells_pictures_apart(dense: bool) -> None:
-    endpoint = SimulatedEndpoint(replace(Profile.today(), dense_cache=dense))
+    endpoint = ScriptedEndpoint(replace(ServerProfile(), dense_cache=dense))
     async with open_client(endpoint) as player:
         for data in (JPEG, JPEG, PNG):
             await send_images(player, image_part(data), image_part(JPEG), text="x " * 40)
@@ -71,7 +71,7 @@ async def test_the_cache_tells_pictures_apart(dense: bool) -> None:
 
 
 async def test_pictures_of_a_tool_result_come_after_its_response() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     call = {"id": "a", "type": "function", "function": {"name": "draw", "arguments": "{}"}}
     content_parts = [image_part(PNG), {"type": "text", "text": "The week."}, image_part(JPEG)]
     rounds = [

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from bot.sim.vllm.model_faults import MODEL_FAULTS
-from bot.sim.vllm.server import ScriptedReply, SimulatedEndpoint, reply_with, with_model_faults
+from tests.support.endpoint.model_faults import MODEL_FAULTS
+from tests.support.endpoint.server import ScriptedEndpoint, ScriptedReply, reply_with, with_model_faults
 from tests.support.endpoint_client import StreamedReply, open_client
 
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -12,7 +12,7 @@ CALL = '<|tool_call>call:f{city:<|"|>Paris<|"|>}<tool_call|>'
 
 
 async def reply_with_fault(name: str, raw: str | ScriptedReply) -> StreamedReply:
-    endpoint = SimulatedEndpoint(brain=with_model_faults(reply_with(raw), 1, fault_names=[name]))
+    endpoint = ScriptedEndpoint(brain=with_model_faults(reply_with(raw), 1, fault_names=[name]))
     async with open_client(endpoint) as player:
         return (await player.send_text("x", tools=[TOOL], stream=True)).streamed_reply
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from bot.sim.vllm.plain_requests import answer_plain_request
-from bot.sim.vllm.server import SimulatedEndpoint
+from tests.support.endpoint.plain_requests import answer_plain_request
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.endpoint_client import open_client
 
 LOOK = {
@@ -32,7 +32,7 @@ def test_plain_wishes_are_done(request_text: str, expected: str | None) -> None:
 
 
 async def test_tools_are_called_for_each_thing_and_then_the_word_is_said() -> None:
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         first = await player.send_text(CALLING, tools=[LOOK])
         calls = first.message["tool_calls"]
         results = [{"role": "tool", "tool_call_id": call["id"], "content": "fine"} for call in calls]

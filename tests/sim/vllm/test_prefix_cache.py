@@ -5,7 +5,7 @@ import pytest
 
 from bot.sim.gemma.tokens import split_blocks
 from bot.sim.vllm.prefix_cache import PrefixCache
-from bot.sim.vllm.server import Profile, SimulatedEndpoint
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile
 from tests.support.endpoint_client import SimulatorClient, open_client
 
 SYSTEM = {"role": "system", "content": "You are a helpful assistant of few words. " * 20}
@@ -13,7 +13,7 @@ TOOLS = [
     {"type": "function", "function": {"name": f"tool{n}", "description": "It does a thing. " * 8}}
     for n in range(16)
 ]
-DENSE = replace(Profile.today(), dense_cache=True)
+DENSE = replace(ServerProfile(), dense_cache=True)
 
 
 async def cached_and_prompt_tokens(
@@ -38,7 +38,7 @@ def is_nearly_all(tokens: tuple[int, int]) -> bool:
 
 
 async def test_the_same_prompt_hits_and_the_other_way_of_thinking_does_not() -> None:
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         assert (await cached_and_prompt_tokens(player, user("q")))[0] == 0
         assert is_nearly_all(await cached_and_prompt_tokens(player, user("q")))
         assert (await cached_and_prompt_tokens(player, user("q"), thinking=True))[0] == 0
@@ -46,11 +46,11 @@ async def test_the_same_prompt_hits_and_the_other_way_of_thinking_does_not() -> 
         assert (await cached_and_prompt_tokens(player, user("q"), cache_salt="mine"))[0] == 0
 
 
-@pytest.mark.parametrize(("profile", "second"), [(Profile.today(), False), (DENSE, True)])
+@pytest.mark.parametrize(("profile", "second"), [(ServerProfile(), False), (DENSE, True)])
 async def test_users_share_a_head_from_the_third_on_and_at_once_in_a_dense_cache(
-    profile: Profile, second: bool
+    profile: ServerProfile, second: bool
 ) -> None:
-    async with open_client(SimulatedEndpoint(profile)) as player:
+    async with open_client(ScriptedEndpoint(profile)) as player:
         hits = [
             await cached_and_prompt_tokens(player, user(f"{name} asks")) for name in ("anna", "bert", "carl")
         ]
@@ -59,10 +59,10 @@ async def test_users_share_a_head_from_the_third_on_and_at_once_in_a_dense_cache
     assert is_nearly_all(hits[2])
 
 
-@pytest.mark.parametrize(("profile", "reused"), [(Profile.today(), False), (DENSE, True)])
-async def test_only_a_dense_cache_serves_generated_tokens_again(profile: Profile, reused: bool) -> None:
+@pytest.mark.parametrize(("profile", "reused"), [(ServerProfile(), False), (DENSE, True)])
+async def test_only_a_dense_cache_serves_generated_tokens_again(profile: ServerProfile, reused: bool) -> None:
     answer = "word " * 150
-    async with open_client(SimulatedEndpoint(profile)) as player:
+    async with open_client(ScriptedEndpoint(profile)) as player:
         first = await cached_and_prompt_tokens(player, user(f"@@say:{answer.strip()}@@"))
         history = [user(f"@@say:{answer.strip()}@@"), {"role": "assistant", "content": answer}]
         hit, _ = await cached_and_prompt_tokens(player, *history, user("next"))
@@ -71,7 +71,7 @@ async def test_only_a_dense_cache_serves_generated_tokens_again(profile: Profile
 
 
 async def test_prompts_that_part_are_met_again_where_they_parted() -> None:
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         await cached_and_prompt_tokens(player, user("q"))
         other_order = await cached_and_prompt_tokens(player, user("q"), tools=TOOLS[::-1])
         fewer = await cached_and_prompt_tokens(player, user("q"), tools=TOOLS[:8])
@@ -84,7 +84,7 @@ async def test_prompts_that_part_are_met_again_where_they_parted() -> None:
 async def test_a_loop_step_starts_where_the_last_prompt_ended() -> None:
     call = {"id": "a", "type": "function", "function": {"name": "tool1", "arguments": "{}"}}
     rounds: list[Any] = []
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         _, before = await cached_and_prompt_tokens(player, user("q"))
         for _ in range(3):
             rounds += [

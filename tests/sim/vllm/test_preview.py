@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from bot.sim.vllm.server import Profile, SimulatedEndpoint, reply_with
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile, reply_with
 from tests.support.endpoint_client import StreamedReply, merge_stream, open_client
 
 TOOL = {"type": "function", "function": {"name": "f", "description": "F", "parameters": {"type": "object"}}}
@@ -12,7 +12,7 @@ CALL = f"<|tool_call>call:f{{a:{D}b{D}}}<tool_call|>"
 
 async def send_both_ways(raw: str, **fields: Any) -> tuple[StreamedReply, Any]:
     """What the preview image makes of a text, streamed and not."""
-    async with open_client(SimulatedEndpoint(Profile.preview(), brain=reply_with(raw))) as player:
+    async with open_client(ScriptedEndpoint(ServerProfile.preview(), brain=reply_with(raw))) as player:
         stream = await player.send_text(
             "x", tools=[TOOL], stream=True, stream_options={"include_usage": True}, **fields
         )
@@ -22,7 +22,7 @@ async def send_both_ways(raw: str, **fields: Any) -> tuple[StreamedReply, Any]:
 
 async def test_it_takes_what_today_is_refused() -> None:
     fields = {"temperature": 0, "seed": 1, "response_format": {"type": "json_object"}, "tools": []}
-    async with open_client(SimulatedEndpoint(Profile.preview())) as player:
+    async with open_client(ScriptedEndpoint(ServerProfile.preview())) as player:
         got = await player.send_text("hi", **fields)
         version = await player.send(None, "/version")
         metrics = (await player.http.get("/metrics")).text
@@ -40,7 +40,7 @@ async def test_it_gives_no_details_of_usage() -> None:
 
 
 async def test_probabilities_of_the_prompt_kill_it(lingering_server: None) -> None:
-    async with open_client(SimulatedEndpoint(Profile.preview())) as player:
+    async with open_client(ScriptedEndpoint(ServerProfile.preview())) as player:
         got = await player.send_text("hi", prompt_logprobs=0)
         health = await player.send(None, "/health")
     assert (got.status, health.status) == (500, 503)
@@ -73,7 +73,7 @@ async def test_a_cut_call_hides_that_it_was_cut_when_not_streamed() -> None:
 
 
 async def test_it_knows_no_canvas_length_and_no_repetition() -> None:
-    endpoint = SimulatedEndpoint(Profile.preview())
+    endpoint = ScriptedEndpoint(ServerProfile.preview())
     rule = {"max_pattern_size": 2, "min_count": 3}
     async with open_client(endpoint) as player:
         got = await player.send_text(

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from bot.sim.vllm.server import Profile, SimulatedEndpoint, Timing, reply_with
+from bot.sim.vllm.server import Timing
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile, reply_with
 from tests.support.endpoint_client import (
     FIXTURES,
     ClientResponse,
@@ -15,21 +16,21 @@ from tests.support.endpoint_client import (
     read_response,
 )
 
-SERVED = replace(Profile.bare(), keep_alive_s=None)
+SERVED = replace(ServerProfile.bare(), keep_alive_s=None)
 METERED = replace(SERVED, request_metrics=True)
 SPECIAL = {
-    "01-repetition-stop": SimulatedEndpoint(METERED),
-    "04-open-channel-answer": SimulatedEndpoint(METERED),
-    "04-open-channel-answer-stream": SimulatedEndpoint(METERED),
-    "04-open-channel-tool-burst": SimulatedEndpoint(METERED),
-    "07-overload-503": SimulatedEndpoint(replace(SERVED, max_queued=0)),
-    "13-request-id-echoed": SimulatedEndpoint(replace(METERED, request_ids=True)),
-    "14-force-include-usage-stream": SimulatedEndpoint(
+    "01-repetition-stop": ScriptedEndpoint(METERED),
+    "04-open-channel-answer": ScriptedEndpoint(METERED),
+    "04-open-channel-answer-stream": ScriptedEndpoint(METERED),
+    "04-open-channel-tool-burst": ScriptedEndpoint(METERED),
+    "07-overload-503": ScriptedEndpoint(replace(SERVED, max_queued=0)),
+    "13-request-id-echoed": ScriptedEndpoint(replace(METERED, request_ids=True)),
+    "14-force-include-usage-stream": ScriptedEndpoint(
         replace(SERVED, force_usage=True), context=512, api_key="k"
     ),
-    "14-no-api-key": SimulatedEndpoint(SERVED, context=512, api_key="k"),
-    "14-no-api-key-tokenize": SimulatedEndpoint(SERVED, context=512, api_key="k"),
-    "14-small-context-too-long": SimulatedEndpoint(SERVED, context=512, api_key="k"),
+    "14-no-api-key": ScriptedEndpoint(SERVED, context=512, api_key="k"),
+    "14-no-api-key-tokenize": ScriptedEndpoint(SERVED, context=512, api_key="k"),
+    "14-small-context-too-long": ScriptedEndpoint(SERVED, context=512, api_key="k"),
 }
 PLAYED_APART = {
     "01-stream-keep-alive",  # other milliseconds
@@ -42,13 +43,13 @@ VOLATILE = {"id", "created", "root", "system_fingerprint", "tokens", "token_strs
 NOISE = ("16-dg-param-temperature_one", "16-dg-stream", "16-dg-canvas-length-stream")
 
 
-def endpoint_for(name: str) -> SimulatedEndpoint:
+def endpoint_for(name: str) -> ScriptedEndpoint:
     if name in SPECIAL:
         return replace(SPECIAL[name], model="gemma4")
     if name.startswith("16"):
         noise = reply_with("noise " * 100)
-        return SimulatedEndpoint(replace(SERVED, canvas=32), context=4096, model="gemma4", brain=noise)
-    return SimulatedEndpoint(SERVED, context=32768, model="gemma4")
+        return ScriptedEndpoint(replace(SERVED, canvas=32), context=4096, model="gemma4", brain=noise)
+    return ScriptedEndpoint(SERVED, context=32768, model="gemma4")
 
 
 async def replay(name: str) -> tuple[dict[str, Any], ClientResponse]:
@@ -64,10 +65,10 @@ async def replay(name: str) -> tuple[dict[str, Any], ClientResponse]:
             raw = b'{"model": "gemma4", "messages": ['
             answer = await player.http.post(path, content=raw, headers={"content-type": "application/json"})
             return recorded, read_response(answer)
-        got = await player.send(recorded["request"], path, **headers)
-        if name.startswith("12-"):
-            got = await player.send({"model": "gemma4", "tokens": got.body["tokens"]}, "/detokenize")
-        return recorded, got
+        if name.startswith("12-"):  # recorded by way of /detokenize
+            got = await player.send({**recorded["request"], "return_prompt_text": True}, path)
+            return recorded, replace(got, body={"prompt": got.body["prompt_text"]})
+        return recorded, await player.send(recorded["request"], path, **headers)
 
 
 def mask_volatile(value: Any) -> Any:
@@ -179,7 +180,7 @@ async def test_comments_keep_a_slow_stream_alive() -> None:
     recorded = load_fixture("01-stream-keep-alive")
     request = recorded["request"]
     request["messages"][0]["content"] = "@@say:a b@@"
-    endpoint = SimulatedEndpoint(replace(SERVED, keep_alive_s=0.01), Timing.instant(), model="gemma4")
+    endpoint = ScriptedEndpoint(replace(SERVED, keep_alive_s=0.01), Timing.instant(), model="gemma4")
     async with open_client(endpoint) as player:
         endpoint.hold()
         async with player.http.stream("POST", "/v1/chat/completions", json=request) as answer:

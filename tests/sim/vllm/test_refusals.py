@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from bot.sim.vllm.server import SimulatedEndpoint
+from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.endpoint_client import open_client
 
 USER = {"role": "user", "content": "hi"}
@@ -73,7 +73,7 @@ CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{
     ],
 )
 async def test_it_refuses_with_the_servers_words(fields: dict[str, Any], message: str) -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     async with open_client(endpoint) as player:
         got = await player.send({"messages": [USER], **fields})
         streamed = await player.send(
@@ -107,17 +107,17 @@ async def test_it_refuses_with_the_servers_words(fields: dict[str, Any], message
     ],
 )
 async def test_it_takes_what_the_server_takes(fields: dict[str, Any]) -> None:
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         got = await player.send({"messages": [USER], **fields})
     assert got.status == 200
 
 
 async def test_the_body_has_to_be_a_json_object() -> None:
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         text = await player.http.post("/v1/chat/completions", content="hi")
         number = await player.http.post("/v1/chat/completions", json=[1])
         broken = await player.http.post(
-            "/detokenize", content=b"\xff", headers={"content-type": "application/json; charset=utf-8"}
+            "/tokenize", content=b"\xff", headers={"content-type": "application/json; charset=utf-8"}
         )
     assert "Unsupported Media Type" in text.json()["error"]["message"]
     assert "dict_type" in number.json()["error"]["message"]
@@ -126,7 +126,7 @@ async def test_the_body_has_to_be_a_json_object() -> None:
 
 
 async def test_the_key_is_wanted_on_v1_only() -> None:
-    async with open_client(SimulatedEndpoint(api_key="k")) as player:
+    async with open_client(ScriptedEndpoint(api_key="k")) as player:
         wrong = await player.send(None, "/v1/models", authorization="Bearer no")
         right = await player.send(None, "/v1/models", authorization="Bearer k")
         open_ones = [await player.send(None, path) for path in ("/health", "/version", "/metrics")]
@@ -136,7 +136,7 @@ async def test_the_key_is_wanted_on_v1_only() -> None:
 
 
 async def test_the_context_may_be_filled_to_the_last_token_but_one() -> None:
-    async with open_client(SimulatedEndpoint(context=64)) as player:
+    async with open_client(ScriptedEndpoint(context=64)) as player:
         fits = await player.send_text("word " * 40)
         full = await player.send_text("word " * 60)
     assert fits.status == 200
@@ -144,15 +144,14 @@ async def test_the_context_may_be_filled_to_the_last_token_but_one() -> None:
     assert "at least 65 input tokens" in full.body["error"]["message"]
 
 
-async def test_tokenize_renders_counts_and_reads_back() -> None:
+async def test_tokenize_renders_and_counts() -> None:
     body = {
         "messages": [{"role": "user", "content": "x <turn|> y"}],
         "return_token_strs": True,
         "return_prompt_text": True,
     }
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         got = await player.send(body, "/tokenize")
-        back = await player.send({"tokens": [*got.body["tokens"], 999_999_999]}, "/detokenize")
         empty = await player.send({"messages": []}, "/tokenize")
         other_model = await player.send({"prompt": "x", "model": "zzz"}, "/tokenize")
         reasoning = [
@@ -163,13 +162,13 @@ async def test_tokenize_renders_counts_and_reads_back() -> None:
     assert got.body["count"] == len(got.body["token_strs"])
     assert got.body["tokens"].count(106) == 2
     assert "▁y" in got.body["token_strs"]
-    assert back.body["prompt"] == got.body["prompt_text"]
+    assert got.body["prompt_text"].startswith("<bos><|turn>user\nx <turn|> y<turn|>")
     assert (empty.status, other_model.status) == (400, 404)
     assert "thought\nR" not in dropped.body["prompt_text"]
 
 
 async def test_thinking_is_asked_for_by_template_argument_or_effort() -> None:
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         for fields in (
             {},
             {"reasoning_effort": "none"},
@@ -182,7 +181,7 @@ async def test_thinking_is_asked_for_by_template_argument_or_effort() -> None:
 
 
 async def test_a_request_id_is_echoed_or_made() -> None:
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         with_id = await player.send({"messages": [USER]}, x_request_id="turn-1")
         none = await player.send({"messages": [USER], "stream": True})
     assert with_id.headers["x-request-id"] == "turn-1"

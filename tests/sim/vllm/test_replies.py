@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from bot.sim.vllm.server import Profile, ScriptedReply, SimulatedEndpoint, reply_with
+from tests.support.endpoint.server import ScriptedEndpoint, ScriptedReply, ServerProfile, reply_with
 from tests.support.endpoint_client import open_client
 
 
@@ -12,7 +12,7 @@ def user(text: str) -> dict[str, Any]:
 
 
 async def test_a_test_may_bring_its_own_brain_and_change_it() -> None:
-    endpoint = SimulatedEndpoint(brain=reply_with("one", ScriptedReply("two", canvas_delay=0.01)))
+    endpoint = ScriptedEndpoint(brain=reply_with("one", ScriptedReply("two", canvas_delay=0.01)))
     async with open_client(endpoint) as player:
         contents = [(await player.send_text("x")).message["content"] for _ in range(3)]
         endpoint.brain = lambda request: f"{request.step} {len(request.tools)} {request.max_tokens}"
@@ -29,7 +29,7 @@ async def test_the_script_is_read_from_the_newest_message_that_has_one() -> None
         {"role": "tool", "tool_call_id": "a", "content": "r"},
     ]
     old = {"role": "user", "content": "@@say:old@@"}
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         first = await player.send({"messages": [old, {"role": "assistant", "content": "x"}, script, plain]})
         second = await player.send({"messages": [script, plain, *rounds]})
         third = await player.send({"messages": [old, {"role": "assistant", "content": "x"}, plain]})
@@ -41,7 +41,7 @@ async def test_the_script_is_read_from_the_newest_message_that_has_one() -> None
 
 
 async def test_an_endless_reply_ends_at_the_limit_or_the_context() -> None:
-    async with open_client(SimulatedEndpoint(context=700)) as player:
+    async with open_client(ScriptedEndpoint(context=700)) as player:
         limited = await player.send_text("@@loop:a b@@", max_tokens=300, stream=True)
         clamped = await player.send_text("@@loop:a b@@", max_tokens=690)
     assert (limited.streamed_reply.finish_reason, player.endpoint.requests[0].completion_tokens) == (
@@ -54,7 +54,7 @@ async def test_an_endless_reply_ends_at_the_limit_or_the_context() -> None:
 
 
 async def test_stop_strings_and_token_ids_end_a_reply_and_leave_no_trace() -> None:
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         word = await player.send_text("@@repeat:300 word @@", stop=["never", "d w"], stream=True)
         late = await player.send_text("@@say:one STOP two@@", stop="TOP", stream=True)
         missing = await player.send_text("hi", stop=["nowhere"])
@@ -68,14 +68,14 @@ async def test_stop_strings_and_token_ids_end_a_reply_and_leave_no_trace() -> No
 
 
 async def test_a_stop_string_across_canvases_is_taken_out_of_the_last_one() -> None:
-    async with open_client(SimulatedEndpoint(replace(Profile.bare(), canvas=2))) as player:
+    async with open_client(ScriptedEndpoint(replace(ServerProfile.bare(), canvas=2))) as player:
         got = await player.send_text("@@say:aa bb cc dd@@", stop=["b cc"], stream=True)
     assert got.streamed_reply.content == "aa b"
 
 
 async def test_repetition_is_found_only_where_it_is() -> None:
     rule = {"max_pattern_size": 4, "min_count": 3}
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         reply = await player.send_text("@@say:start a b a b a b a b@@", repetition_detection=rule)
         clean = await player.send_text("@@say:a b c d@@", repetition_detection=rule)
     assert reply.message["content"] == "start a b a b a b"
@@ -88,7 +88,7 @@ async def test_parallel_calls_reasoning_and_choice_can_be_switched_off_in_a_stre
         "function": {"name": "f", "description": "F", "parameters": {"type": "object"}},
     }
     text = '@@think:hm@@@@tools:[{"name":"f"},{"name":"f"}]@@'
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         one = await player.send_text(
             text, tools=[tool], parallel_tool_calls=False, include_reasoning=False, stream=True
         )
@@ -112,7 +112,7 @@ async def test_a_call_over_two_canvases_comes_in_two_pieces() -> None:
         "type": "function",
         "function": {"name": "f", "description": "F", "parameters": {"type": "object"}},
     }
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         got = await player.send_text(f'@@tool:f {{"text":"{"word " * 300}"}}@@', tools=[tool], stream=True)
     assert got.streamed_reply.calls == {0: ["f", f'{{"text": "{"word " * 300}"}}']}
     assert player.endpoint.requests[0].canvases == 2

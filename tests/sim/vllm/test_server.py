@@ -10,7 +10,8 @@ import pytest
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, AsyncStream
 
 from bot.http_server import serve
-from bot.sim.vllm.server import ChatRequest, Profile, SimulatedEndpoint, Timing, count_tokens
+from bot.sim.vllm.server import ChatRequest, Timing, count_tokens
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile
 from tests.support.endpoint_client import SimulatorClient, open_client
 
 SLOW = Timing.canvas(600)
@@ -21,7 +22,7 @@ def user(text: str) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
-async def openai_client(endpoint: SimulatedEndpoint) -> AsyncIterator[AsyncOpenAI]:
+async def openai_client(endpoint: ScriptedEndpoint) -> AsyncIterator[AsyncOpenAI]:
     async with (
         serve(endpoint.app) as url,
         AsyncOpenAI(base_url=f"{url}/v1", api_key=endpoint.api_key or "none", max_retries=0) as client,
@@ -46,7 +47,7 @@ async def test_the_openai_client_reads_a_stream_with_calls_and_usage() -> None:
         "type": "function",
         "function": {"name": "f", "description": "F", "parameters": {"type": "object"}},
     }
-    async with openai_client(SimulatedEndpoint()) as client:
+    async with openai_client(ScriptedEndpoint()) as client:
         stream = await client.chat.completions.create(
             model="diffusiongemma",
             messages=[{"role": "user", "content": '@@think:hm@@@@tool:f {"a":"b"}@@'}],
@@ -66,7 +67,7 @@ async def test_the_openai_client_reads_a_stream_with_calls_and_usage() -> None:
 
 
 async def test_the_openai_client_reads_models_answers_and_refusals() -> None:
-    async with openai_client(SimulatedEndpoint(api_key="k")) as client:
+    async with openai_client(ScriptedEndpoint(api_key="k")) as client:
         models = [model.id async for model in client.models.list()]
         answer = await client.chat.completions.create(
             model=models[0], messages=[{"role": "user", "content": "hi"}]
@@ -80,7 +81,7 @@ async def test_the_openai_client_reads_models_answers_and_refusals() -> None:
 
 
 async def test_the_openai_client_notices_a_reset() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     endpoint.inject_fault("reset")
     async with openai_client(endpoint) as client:
         with pytest.raises(APIConnectionError):
@@ -90,7 +91,7 @@ async def test_the_openai_client_notices_a_reset() -> None:
 
 
 async def test_each_canvas_comes_as_one_chunk_and_the_role_with_the_first() -> None:
-    endpoint = SimulatedEndpoint(Profile.bare())
+    endpoint = ScriptedEndpoint(ServerProfile.bare())
     async with open_client(endpoint) as player:
         got = await player.send_text("@@repeat:600 word @@", stream=True)
     assert len(got.lines) == 1 + 3 + 1
@@ -99,7 +100,7 @@ async def test_each_canvas_comes_as_one_chunk_and_the_role_with_the_first() -> N
 
 
 async def test_held_canvases_wait_for_release() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     async with open_client(endpoint) as player:
         endpoint.hold()
         async with send_concurrently(player, user("a"), user("b")) as tasks_sent:
@@ -116,7 +117,7 @@ async def test_a_canvas_that_is_under_way_is_held_as_well() -> None:
         asyncio.get_running_loop().call_soon(endpoint.hold)  # once the canvas has begun, and before any time
         return "a"
 
-    endpoint = SimulatedEndpoint(timing=Timing.canvas(0.01), brain=hold_soon)
+    endpoint = ScriptedEndpoint(timing=Timing.canvas(0.01), brain=hold_soon)
     async with open_client(endpoint) as player, send_concurrently(player, user("a")) as [sent]:
         await endpoint.wait_until(lambda: endpoint.running == 1)
         await asyncio.wait([sent], timeout=0.1)
@@ -126,7 +127,7 @@ async def test_a_canvas_that_is_under_way_is_held_as_well() -> None:
 
 
 async def test_no_more_run_at_once_than_there_are_seats() -> None:
-    endpoint = SimulatedEndpoint(seats=2)
+    endpoint = ScriptedEndpoint(seats=2)
     async with open_client(endpoint) as player:
         endpoint.hold()
         async with send_concurrently(player, *(user(str(n)) for n in range(5))) as tasks_sent:
@@ -138,17 +139,17 @@ async def test_no_more_run_at_once_than_there_are_seats() -> None:
     assert (endpoint.running, endpoint.waiting) == (0, 0)
 
 
-async def wait_for_arrivals(endpoint: SimulatedEndpoint, count: int) -> None:
+async def wait_for_arrivals(endpoint: ScriptedEndpoint, count: int) -> None:
     """Return once so many requests run or wait."""
     await endpoint.wait_until(lambda: endpoint.running + endpoint.waiting == count)
 
 
 @pytest.mark.parametrize(
     ("profile", "order"),
-    [(Profile.today(), ["first", "header", "low", "none", "high"]), (Profile.bare(), None)],
+    [(ServerProfile(), ["first", "header", "low", "none", "high"]), (ServerProfile.bare(), None)],
 )
 async def test_the_queue_follows_priority_only_when_the_server_is_told_to(
-    profile: Profile, order: Any
+    profile: ServerProfile, order: Any
 ) -> None:
     answered_order: list[str] = []
 
@@ -156,7 +157,7 @@ async def test_the_queue_follows_priority_only_when_the_server_is_told_to(
         answered_order.append(str(request.messages[0]["content"]))
         return "ok"
 
-    endpoint = SimulatedEndpoint(profile, seats=1, brain=brain)
+    endpoint = ScriptedEndpoint(profile, seats=1, brain=brain)
     arrivals = [("first", 0), ("high", 5), ("none", None), ("low", -5), ("header", -9)]
     async with open_client(endpoint) as player, asyncio.TaskGroup() as tasks:
         endpoint.hold()
@@ -170,7 +171,7 @@ async def test_the_queue_follows_priority_only_when_the_server_is_told_to(
 
 
 async def test_the_limit_of_the_queue_counts_those_that_run() -> None:
-    endpoint = SimulatedEndpoint(replace(Profile.today(), max_queued=2))
+    endpoint = ScriptedEndpoint(replace(ServerProfile(), max_queued=2))
     async with open_client(endpoint) as player:
         endpoint.hold()
         async with send_concurrently(player, user("a"), user("b")):
@@ -185,7 +186,7 @@ async def test_the_limit_of_the_queue_counts_those_that_run() -> None:
 
 
 async def test_every_second_streamed_request_over_the_limit_is_refused_in_its_stream() -> None:
-    endpoint = SimulatedEndpoint(replace(Profile.today(), max_queued=0))
+    endpoint = ScriptedEndpoint(replace(ServerProfile(), max_queued=0))
     async with open_client(endpoint) as player:
         responses = [await player.send({**user("a"), "stream": True}) for _ in range(4)]
         whole = [await player.send(user("a")) for _ in range(2)]
@@ -198,7 +199,7 @@ async def test_every_second_streamed_request_over_the_limit_is_refused_in_its_st
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_client_that_goes_frees_its_seat_at_once(stream: bool) -> None:
-    endpoint = SimulatedEndpoint(timing=SLOW, seats=1)
+    endpoint = ScriptedEndpoint(timing=SLOW, seats=1)
     async with (
         open_client(endpoint) as player,
         send_concurrently(player, {**user("a"), "stream": stream}) as tasks_sent,
@@ -212,7 +213,7 @@ async def test_a_client_that_goes_frees_its_seat_at_once(stream: bool) -> None:
 
 
 async def test_a_client_that_goes_while_it_waits_leaves_the_queue() -> None:
-    endpoint = SimulatedEndpoint(seats=1)
+    endpoint = ScriptedEndpoint(seats=1)
     async with open_client(endpoint) as player:
         endpoint.hold()
         async with send_concurrently(player, user("a")) as [first]:
@@ -249,7 +250,7 @@ async def test_time_is_prefill_of_what_is_not_cached_and_canvases() -> None:
     assert Timing.canvas(1.6).canvas_time(9) == 1.6
     assert Timing.spark().canvas_time(1000) == pytest.approx(1.5, abs=0.1)
     noted = NotedTiming(step_ms=5, steps_per_canvas=10, prefill_tokens_per_s=10_000)
-    endpoint = SimulatedEndpoint(timing=noted)
+    endpoint = ScriptedEndpoint(timing=noted)
     async with open_client(endpoint) as player:
         await player.send_text("word " * 600)
         await player.send_text("word " * 600)
@@ -264,7 +265,7 @@ async def test_time_is_prefill_of_what_is_not_cached_and_canvases() -> None:
 
 
 async def test_log_and_sums_say_what_was_asked() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     async with open_client(endpoint) as player:
         await player.send_text("hi", chat_template_kwargs={"enable_thinking": True})
     [log] = endpoint.requests
@@ -277,7 +278,7 @@ async def test_log_and_sums_say_what_was_asked() -> None:
 
 
 async def test_the_log_does_not_grow_for_ever() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     endpoint.inject_fault("busy", times=None)
     async with open_client(endpoint) as player:
         await player.send_text("a")
@@ -289,21 +290,19 @@ async def test_the_log_does_not_grow_for_ever() -> None:
 
 async def test_until_gives_up() -> None:
     with pytest.raises(TimeoutError):
-        await SimulatedEndpoint().wait_until(lambda: False, timeout=0.01)
+        await ScriptedEndpoint().wait_until(lambda: False, timeout=0.01)
 
 
 async def test_an_idle_server_answers_every_route() -> None:
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         health = await player.send(None, "/health")
-        ping = await player.http.post("/ping")
-        load = await player.send(None, "/load")
         wrong = await player.send(None, "/v1/chat/completions")
-    assert (health.status, ping.status_code, load.body) == (200, 200, {"server_load": 0})
+    assert health.status == 200
     assert (wrong.status, wrong.body) == (405, {"detail": "Method Not Allowed"})
 
 
 async def test_metrics_count_requests_tokens_and_whole_canvases() -> None:
-    endpoint = SimulatedEndpoint(timing=Timing(steps_per_canvas=12))
+    endpoint = ScriptedEndpoint(timing=Timing(steps_per_canvas=12))
     async with open_client(endpoint) as player:
         await player.send_text("@@repeat:300 word @@", vllm_xargs={"diffusion_max_steps": 4})
         await player.send_text("hi")
@@ -321,20 +320,8 @@ async def test_metrics_count_requests_tokens_and_whole_canvases() -> None:
     assert values[f"vllm:e2e_request_latency_seconds_count{{{labels}}}"] == "2.0"
 
 
-async def test_load_counts_running_requests_where_tracking_is_on() -> None:
-    loads = []
-    for profile in (Profile.today(), Profile.bare()):
-        endpoint = SimulatedEndpoint(profile)
-        async with open_client(endpoint) as player:
-            endpoint.hold()
-            async with send_concurrently(player, user("a")):
-                await endpoint.wait_until(lambda simulated=endpoint: simulated.running == 1)  # type: ignore[misc]
-                loads.append((await player.send(None, "/load")).body["server_load"])
-    assert loads == [1, 0]
-
-
 async def test_two_endpoints_know_nothing_of_each_other() -> None:
-    first_endpoint, second_endpoint = SimulatedEndpoint(), SimulatedEndpoint()
+    first_endpoint, second_endpoint = ScriptedEndpoint(), ScriptedEndpoint()
     async with open_client(first_endpoint) as first, open_client(second_endpoint) as second:
         await first.send_text("word " * 100)
         await second.send_text("word " * 100)
@@ -344,7 +331,7 @@ async def test_two_endpoints_know_nothing_of_each_other() -> None:
 
 async def test_a_port_without_its_server_refuses() -> None:
     # At an address of its own, where no other server can have the port by then.
-    async with serve(SimulatedEndpoint().app, host="127.0.0.83") as url:
+    async with serve(ScriptedEndpoint().app, host="127.0.0.83") as url:
         pass
     async with httpx.AsyncClient(verify=False, trust_env=False, timeout=60) as http:
         with pytest.raises(httpx.ConnectError):

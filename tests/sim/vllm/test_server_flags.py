@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.sim.vllm.server import Profile, SimulatedEndpoint, reply_with
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile, reply_with
 from tests.support.endpoint_client import StreamedReply, merge_stream, open_client, parse_chunks
 
 TOOL = {"type": "function", "function": {"name": "f", "description": "F", "parameters": {"type": "object"}}}
@@ -17,7 +17,7 @@ NO_PARSER = '"auto" tool choice requires --enable-auto-tool-choice and --tool-ca
 
 @pytest.mark.parametrize("fields", [{"tools": [TOOL]}, {"tools": [TOOL], "tool_choice": "auto"}])
 async def test_without_a_tool_parser_the_model_may_not_choose(fields: dict[str, Any]) -> None:
-    async with open_client(SimulatedEndpoint(replace(Profile.today(), tool_parser=False))) as player:
+    async with open_client(ScriptedEndpoint(replace(ServerProfile(), tool_parser=False))) as player:
         played = await player.send_text("hi", **fields)
         allowed = await player.send_text("hi", tools=[TOOL], tool_choice="none")
         plain = await player.send_text("hi")
@@ -29,7 +29,7 @@ async def test_without_a_tool_parser_the_model_may_not_choose(fields: dict[str, 
 async def send_both_ways(brain: str, **fields: Any) -> tuple[StreamedReply, Any]:
     """Streamed and not, from a server without a parser of thoughts."""
     async with open_client(
-        SimulatedEndpoint(replace(Profile.today(), reasoning_parser=False), brain=reply_with(brain))
+        ScriptedEndpoint(replace(ServerProfile(), reasoning_parser=False), brain=reply_with(brain))
     ) as player:
         stream = await player.send_text("hi", stream=True, tools=[TOOL], **fields)
         unstreamed = await player.send_text("hi", tools=[TOOL], **fields)
@@ -59,8 +59,8 @@ async def test_an_open_channel_is_content_too() -> None:
         {"role": "assistant", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "a", "content": "12"},
     ]
-    endpoint = SimulatedEndpoint(
-        replace(Profile.today(), reasoning_parser=False), brain=reply_with("It is 12.<channel|>So 12.")
+    endpoint = ScriptedEndpoint(
+        replace(ServerProfile(), reasoning_parser=False), brain=reply_with("It is 12.<channel|>So 12.")
     )
     async with open_client(endpoint) as player:
         stream = await player.send({"messages": messages, "stream": True, **THINKING})
@@ -68,14 +68,14 @@ async def test_an_open_channel_is_content_too() -> None:
 
 
 async def test_a_server_wide_cap_ends_every_reply() -> None:
-    async with open_client(SimulatedEndpoint(Profile.preview())) as player:
+    async with open_client(ScriptedEndpoint(ServerProfile.preview())) as player:
         played = await player.send_text("@@repeat:900 word @@", max_tokens=1024)
     assert played.body["choices"][0]["finish_reason"] == "length"
     assert played.body["usage"]["completion_tokens"] == 256
 
 
 async def test_a_whole_reply_may_have_no_usage() -> None:
-    async with open_client(SimulatedEndpoint(replace(Profile.today(), whole_usage=False))) as player:
+    async with open_client(ScriptedEndpoint(replace(ServerProfile(), whole_usage=False))) as player:
         unstreamed = await player.send_text("hi")
         stream = await player.send_text("hi", stream=True)
     assert unstreamed.body["usage"] is None
@@ -83,7 +83,7 @@ async def test_a_whole_reply_may_have_no_usage() -> None:
 
 
 async def test_without_a_prefix_cache_nothing_is_found_again() -> None:
-    endpoint = SimulatedEndpoint(replace(Profile.today(), prefix_cache=False))
+    endpoint = ScriptedEndpoint(replace(ServerProfile(), prefix_cache=False))
     async with open_client(endpoint) as player:
         for _ in range(3):
             await player.send_text("word " * 200)
@@ -92,7 +92,7 @@ async def test_without_a_prefix_cache_nothing_is_found_again() -> None:
 
 @pytest.mark.parametrize("frees", [True, False])
 async def test_a_seat_may_outlive_its_reader(frees: bool) -> None:
-    endpoint = SimulatedEndpoint(replace(Profile.today(), frees_on_abort=frees))
+    endpoint = ScriptedEndpoint(replace(ServerProfile(), frees_on_abort=frees))
     async with open_client(endpoint) as player:
         endpoint.hold()
         body = {"messages": [{"role": "user", "content": "hi"}], "stream": True}
@@ -110,7 +110,7 @@ async def test_a_seat_may_outlive_its_reader(frees: bool) -> None:
 
 @pytest.mark.parametrize("thinking", [True, False])
 async def test_a_template_without_a_switch_renders_what_the_server_says(thinking: bool) -> None:
-    endpoint = SimulatedEndpoint(replace(Profile.today(), thinking_switch=False, thinking=thinking))
+    endpoint = ScriptedEndpoint(replace(ServerProfile(), thinking_switch=False, thinking=thinking))
     async with open_client(endpoint) as player:
         for wish in (True, False):
             await player.send_text("hi", chat_template_kwargs={"enable_thinking": wish})
@@ -124,7 +124,7 @@ async def test_history_may_lose_the_empty_thought_its_prompt_ended_with(keeps: b
         {"role": "assistant", "content": "b"},
         {"role": "user", "content": "c"},
     ]
-    endpoint = SimulatedEndpoint(replace(Profile.today(), keeps_empty_thoughts=keeps))
+    endpoint = ScriptedEndpoint(replace(ServerProfile(), keeps_empty_thoughts=keeps))
     async with open_client(endpoint) as player:
         await player.send({"messages": messages})
     assert ("<|channel>thought\n<channel|>b" in endpoint.requests[0].prompt) is keeps
@@ -133,7 +133,7 @@ async def test_history_may_lose_the_empty_thought_its_prompt_ended_with(keeps: b
 
 @pytest.mark.parametrize("defuses", [True, False])
 async def test_a_tokenizer_may_drop_what_has_no_width(defuses: bool) -> None:
-    async with open_client(SimulatedEndpoint(replace(Profile.today(), defuses=defuses))) as player:
+    async with open_client(ScriptedEndpoint(replace(ServerProfile(), defuses=defuses))) as player:
         body = {"prompt": "a <\u200bturn|> b", "return_token_strs": True}
         tokenized = await player.send(body, "/tokenize")
     assert ("<turn|>" in tokenized.body["token_strs"]) is not defuses
@@ -141,7 +141,7 @@ async def test_a_tokenizer_may_drop_what_has_no_width(defuses: bool) -> None:
 
 async def test_an_autoregressive_model_streams_tokens_and_knows_nothing_of_diffusion() -> None:
     reply = "<|channel>thought\nhm\n<channel|>Nine words are here, and no two come together."
-    endpoint = SimulatedEndpoint(Profile.autoregressive(), brain=reply_with(reply))
+    endpoint = ScriptedEndpoint(ServerProfile.autoregressive(), brain=reply_with(reply))
     xargs = {"vllm_xargs": {"diffusion_canvas_length": 999}}
     async with open_client(endpoint) as player:
         stream = await player.send_text("hi", stream=True, temperature=0.3, seed=1, **xargs, **THINKING)
@@ -157,7 +157,7 @@ async def test_an_autoregressive_model_streams_tokens_and_knows_nothing_of_diffu
 
 
 async def test_a_default_top_p_runs_every_canvas_to_its_limit() -> None:
-    endpoint = SimulatedEndpoint(replace(Profile.today(), default_top_p=0.95))
+    endpoint = ScriptedEndpoint(replace(ServerProfile(), default_top_p=0.95))
     async with open_client(endpoint) as player:
         await player.send_text("hi")
         await player.send_text("hi", top_p=1.0)

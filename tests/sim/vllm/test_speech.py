@@ -6,13 +6,14 @@ import pytest
 from openai import AsyncOpenAI
 
 from bot.http_server import serve
-from bot.sim.vllm.server import CHIME, Profile, SimulatedEndpoint, SpeechRequest
+from bot.sim.vllm.server import CHIME, SpeechRequest
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile
 from tests.support.endpoint_client import open_client
 
 
-@pytest.mark.parametrize("profile", [Profile.today(), Profile.hosted_api()])
-async def test_the_openai_client_gets_the_sound_of_a_text(profile: Profile) -> None:
-    endpoint = SimulatedEndpoint(profile)
+@pytest.mark.parametrize("profile", [ServerProfile(), ServerProfile.hosted_api()])
+async def test_the_openai_client_gets_the_sound_of_a_text(profile: ServerProfile) -> None:
+    endpoint = ScriptedEndpoint(profile)
     async with serve(endpoint.app) as url, AsyncOpenAI(base_url=f"{url}/v1", api_key="none") as client:
         spoken = await client.audio.speech.create(
             model="tts-1", voice="alloy", input="Hello.", response_format="opus"
@@ -32,7 +33,7 @@ async def test_the_openai_client_gets_the_sound_of_a_text(profile: Profile) -> N
     ],
 )
 async def test_what_the_documents_do_not_allow_is_refused(changes: dict[str, Any], message: str) -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     body = {"model": "tts-1", "voice": "alloy", "input": "Hello."}
     async with open_client(endpoint) as player:
         refused = await player.http.post("/v1/audio/speech", json=body | changes)

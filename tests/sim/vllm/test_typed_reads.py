@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from bot.sim.vllm.server import Profile, SimulatedEndpoint, Timing, TypedQuestion
+from bot.sim.vllm.server import Timing, TypedQuestion
+from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile
 from tests.support.endpoint_client import open_client
 
 SYSTEMONE, DECISIONS = "/v1/systemone", "/v1/decisions"
@@ -38,7 +39,7 @@ LEVELS = {
 
 
 async def test_systemone_answers_by_name_with_probabilities_and_usage() -> None:
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         played = await player.send(systemone_body(team=CHOICE, charged=NOUL, mood=SCORE), SYSTEMONE)
     assert played.status == 200
     body = played.body
@@ -58,7 +59,7 @@ async def test_systemone_answers_by_name_with_probabilities_and_usage() -> None:
 
 
 async def test_decisions_answers_in_order_with_all_of_the_usage() -> None:
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         played = await player.send(decisions_body(PREDICATE, CHOICES, LEVELS), DECISIONS)
     predicate, choice, score = played.body["answers"]
     assert predicate.keys() == {"type", "name", "probability"}
@@ -72,7 +73,7 @@ async def test_decisions_answers_in_order_with_all_of_the_usage() -> None:
 
 
 async def test_a_judge_can_be_set_and_sees_what_was_asked() -> None:
-    endpoint = SimulatedEndpoint(judge=lambda question: (3, 1))
+    endpoint = ScriptedEndpoint(judge=lambda question: (3, 1))
     async with open_client(endpoint) as player:
         first = await player.send(systemone_body(charged=NOUL), SYSTEMONE)
         endpoint.judge = lambda question: (0, 0)
@@ -86,7 +87,7 @@ async def test_a_judge_can_be_set_and_sees_what_was_asked() -> None:
 
 
 async def test_the_state_may_be_json_and_the_input_messages() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     parts = [{"type": "input_text", "text": "two"}]
     messages = [{"role": "user", "content": "one"}, {"role": "user", "content": parts}]
     async with open_client(endpoint) as player:
@@ -98,7 +99,7 @@ async def test_the_state_may_be_json_and_the_input_messages() -> None:
 
 
 async def test_a_read_is_one_step_of_a_small_canvas() -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     async with open_client(endpoint) as player:
         played = await player.send(systemone_body(**{str(n): NOUL for n in range(8)}), SYSTEMONE)
         assert (
@@ -122,14 +123,14 @@ async def read_metrics(player: Any) -> str:
     ("version", "statuses"), [("0.33.0", (200, 200)), ("0.32.0", (200, 404)), ("0.31.2", (404, 404))]
 )
 async def test_older_releases_lack_the_routes(version: str, statuses: tuple[int, int]) -> None:
-    async with open_client(SimulatedEndpoint(Profile(version=version))) as player:
+    async with open_client(ScriptedEndpoint(ServerProfile(version=version))) as player:
         first = await player.send(systemone_body(a=NOUL), SYSTEMONE)
         second = await player.send(decisions_body(PREDICATE), DECISIONS)
     assert (first.status, second.status) == statuses
 
 
 async def test_without_log_probabilities_it_cannot() -> None:
-    async with open_client(SimulatedEndpoint(replace(Profile.today(), logprobs=False))) as player:
+    async with open_client(ScriptedEndpoint(replace(ServerProfile(), logprobs=False))) as player:
         for body, path in ((systemone_body(a=NOUL), SYSTEMONE), (decisions_body(PREDICATE), DECISIONS)):
             played = await player.send(body, path)
             assert played.status == 501
@@ -165,7 +166,7 @@ async def test_without_log_probabilities_it_cannot() -> None:
     ],
 )
 async def test_systemone_refuses_with_the_servers_words(body: dict[str, Any], message: str) -> None:
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         played = await player.send(body, SYSTEMONE)
     assert played.status in (400, 404)
     assert message in played.body["error"]["message"]
@@ -198,14 +199,14 @@ async def test_systemone_refuses_with_the_servers_words(body: dict[str, Any], me
     ],
 )
 async def test_decisions_refuses_with_the_servers_words(body: dict[str, Any], message: str) -> None:
-    async with open_client(SimulatedEndpoint()) as player:
+    async with open_client(ScriptedEndpoint()) as player:
         played = await player.send(body, DECISIONS)
     assert played.status == 400
     assert message in played.body["error"]["message"]
 
 
 async def test_a_read_takes_a_seat_and_gives_it_back_when_the_client_goes() -> None:
-    endpoint = SimulatedEndpoint(seats=1)
+    endpoint = ScriptedEndpoint(seats=1)
     async with open_client(endpoint) as player, asyncio.TaskGroup() as tasks:
         endpoint.hold()
         reading = tasks.create_task(player.send(systemone_body(a=NOUL), SYSTEMONE))
@@ -220,7 +221,7 @@ async def test_a_read_takes_a_seat_and_gives_it_back_when_the_client_goes() -> N
 
 
 async def test_a_dead_engine_reads_nothing_any_more(lingering_server: None) -> None:
-    endpoint = SimulatedEndpoint()
+    endpoint = ScriptedEndpoint()
     async with open_client(endpoint) as player, asyncio.TaskGroup() as tasks:
         endpoint.hold()
         reading = tasks.create_task(player.send(systemone_body(a=NOUL), SYSTEMONE))
@@ -233,5 +234,5 @@ async def test_a_dead_engine_reads_nothing_any_more(lingering_server: None) -> N
 async def test_a_read_takes_the_time_of_a_step() -> None:
     timing = Timing(step_ms=10, steps_per_canvas=16)
     assert timing.canvas_time(0, 1) == pytest.approx(timing.canvas_time(0) / 16)
-    async with open_client(SimulatedEndpoint(timing=timing)) as player:
+    async with open_client(ScriptedEndpoint(timing=timing)) as player:
         assert (await player.send(systemone_body(a=NOUL), SYSTEMONE)).status == 200

@@ -5,11 +5,13 @@ Pure. From their sources, as bot/docs/servers.md names them; none of them was ru
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Literal
 
-from bot.sim.vllm.profile import OtherServer
 from bot.sim.vllm.request import Canvas
 from bot.sim.vllm.response import CompletionEncoder
 from bot.sim.vllm.sse import Json
+
+OtherServer = Literal["mlx-vlm", "mistral.rs", "llama.cpp", "SGLang"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,9 @@ _CHOICE_FIELDS = ("index", "finish_reason")
 _MESSAGE_FIELDS = ("role", "content", "tool_calls")
 
 
-def find_switch(body: Json, server: OtherServer | None) -> Json:
+def find_switch(body: Json, server: OtherServer) -> Json:
     """The arguments of the template that the server takes from a request."""
-    if server is None or SERVERS[server].takes_template_arguments:
+    if SERVERS[server].takes_template_arguments:
         return body.get("chat_template_kwargs") or {}
     return {key: body[key] for key in ("enable_thinking",) if key in body}
 
@@ -51,10 +53,9 @@ def find_switch(body: Json, server: OtherServer | None) -> Json:
 class OtherServerEncoder(CompletionEncoder):
     """An answer of vLLM, in the form of another server: the finish reason in a chunk of its own."""
 
-    @property
-    def _traits(self) -> ServerTraits:
-        assert self._profile.server is not None
-        return SERVERS[self._profile.server]
+    def __init__(self, server: OtherServer, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._traits = SERVERS[server]
 
     def encode_canvas(self, canvas: Canvas) -> list[Json]:
         """The chunks of one canvas."""

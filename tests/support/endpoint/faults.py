@@ -1,8 +1,10 @@
-"""Faults that a test or a demo injects into the simulated endpoint; owns the queue of those to come."""
+"""Faults that a test injects into the simulated endpoint; owns the queue of those to come."""
 
 import random
 from dataclasses import dataclass
 from typing import Literal, get_args
+
+from bot.sim.vllm.request import RequestRecord
 
 EndpointFaultKind = Literal[
     "busy",  # 503 before anything is read
@@ -28,6 +30,18 @@ class EndpointFault:
     rate: float = 1.0
 
 
+@dataclass(slots=True)
+class FaultyRecord(RequestRecord):
+    """A request of the log with the fault that hits it."""
+
+    fault: EndpointFault | None = None
+    canvas_delay: float = 0.0
+
+    @property
+    def fault_kind(self) -> EndpointFaultKind | None:
+        return self.fault.kind if self.fault else None
+
+
 class EndpointFaultQueue:
     """The faults to come.
 
@@ -36,7 +50,7 @@ class EndpointFaultQueue:
 
     def __init__(self, seed: int = 0) -> None:
         self._faults: list[EndpointFault] = []
-        self._random = random.Random(seed)  # noqa: S311 — repeatable tests, no secret
+        self._random = random.Random(seed)
 
     def add(self, fault: EndpointFault) -> None:
         """Inject the fault from the next request on."""

@@ -7,8 +7,10 @@ content with all its markup.
 
 import re
 
-from bot.sim.gemma.parser import Delta, ParsedReply, Schemas, StreamParser, parse_reply
+from bot.sim.gemma.parser import Delta, StreamParser
 from bot.sim.gemma.tokens import SPELLED_OUT_MARK
+from bot.sim.vllm.response import CompletionEncoder
+from bot.sim.vllm.sse import Json
 
 _ROUND_BRACKET_CALL = re.compile(r"<\|tool_call>call:\w+\(.*", re.DOTALL)
 _ONE_CALL = re.compile(r"<\|tool_call>(?:(?!<\|tool_call>).)*<tool_call\|>", re.DOTALL)
@@ -24,9 +26,23 @@ class OldStreamParser(StreamParser):
         return super().feed(text)
 
 
-def parse_reply_old(text: str, schemas: Schemas | None) -> ParsedReply:
-    """Parse a reply that is not streamed."""
-    return parse_reply(_ROUND_BRACKET_CALL.sub("", text), schemas)
+class PreviewEncoder(CompletionEncoder):
+    """An answer as the old parsers make it; what is not streamed does not tell that a call was cut."""
+
+    parser_class = OldStreamParser
+
+    def encode_whole(self, text: str) -> Json:
+        """The body of an answer that is not streamed."""
+        return super().encode_whole(_ROUND_BRACKET_CALL.sub("", text))
+
+    def find_finish_reason(self, *, has_calls: bool) -> str:
+        """Why the reply ended."""
+        finish = super().find_finish_reason(has_calls=has_calls)
+        hides_the_cut = has_calls and not self.options.streamed and not self.options.names_tool
+        if finish == "length" and hides_the_cut:
+            finish = "tool_calls"
+            self.job.log.finish_reason = finish
+        return finish
 
 
 def _is_mixed(text: str) -> bool:

@@ -6,9 +6,9 @@ Pure but for its seeded chance. How the server handles a slip is the parser's bu
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
-from bot.sim.vllm.script import Brain, ChatRequest, ScriptedReply
+from bot.sim.vllm.script import Brain, ChatRequest
+from tests.support.endpoint.brains import ScriptedReply
 
 _TOOL_CALL = re.compile(r"<\|tool_call>call:(?P<name>\w+)\{(?P<inside>.*?)\}<tool_call\|>", re.DOTALL)
 
@@ -18,15 +18,15 @@ def with_model_faults(
 ) -> Brain:
     """`brain`, with a share `rate` of its replies broken in one of the named ways (default: all)."""
     faults = [MODEL_FAULTS[name] for name in fault_names or MODEL_FAULTS]
-    chance = random.Random(seed)  # noqa: S311 — repeatable tests, no secret
+    chance = random.Random(seed)
 
-    def broken(request: ChatRequest) -> str | ScriptedReply:
+    def broken(request: ChatRequest) -> str:
         reply = brain(request)
         if chance.random() >= rate:
             return reply
         break_text = chance.choice(faults)
         if isinstance(reply, ScriptedReply):
-            return replace(reply, text=break_text(reply.text))
+            return ScriptedReply(break_text(reply), reply.canvas_delay, crashes_engine=reply.crashes_engine)
         return break_text(reply)
 
     return broken

@@ -6,7 +6,7 @@ Pure but for the parser underneath. Strict on purpose: a client that sends one f
 from collections.abc import Mapping
 from typing import Any
 
-from bot.sim.vllm.errors import Json, VllmRefusal
+from bot.sim.vllm.errors import Json, VllmRefusal, build_openai_error
 from bot.sim.vllm.request import Canvas
 from bot.sim.vllm.response import CompletionEncoder
 
@@ -42,15 +42,17 @@ _MESSAGE_KEYS = ("role", "content", "refusal", "tool_calls")
 _USAGE_KEYS = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
-def build_unauthorized_body() -> Json:
-    """The body of 401."""
-    return _error_body("Incorrect API key provided.", "invalid_api_key", None)
+_CODES = {
+    "UnknownParameter": "unknown_parameter",
+    "NotFoundError": "model_not_found",
+    "Unauthorized": "invalid_api_key",
+}
 
 
 def build_refusal_body(refusal: VllmRefusal) -> Json:
     """A refusal as this API words it."""
-    codes = {"UnknownParameter": "unknown_parameter", "NotFoundError": "model_not_found"}
-    return _error_body(refusal.message, codes.get(refusal.kind), refusal.param)
+    error = build_openai_error(refusal)["error"]
+    return {"error": {**error, "code": _CODES.get(refusal.kind)}}
 
 
 def check_hosted_fields(body: Json) -> None:
@@ -97,10 +99,6 @@ def _check_known_fields(values: Mapping[str, Any], names: frozenset[str], prefix
             raise VllmRefusal(
                 400, f"Unknown parameter: '{prefix}{name}'.", "UnknownParameter", f"{prefix}{name}"
             )
-
-
-def _error_body(message: str, code: str | None, param: str | None) -> Json:
-    return {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": code}}
 
 
 def _strip_choice(choice: Json) -> Json:
