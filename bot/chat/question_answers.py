@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,6 @@ from bot.chat.message_turns import find_own_words
 from bot.db.engine import Database
 from bot.db.people.people import RoleOrBlocked
 from bot.db.queues import inbox, job_changes, jobs
-from bot.db.queues.job_changes import JobQuestion
 from bot.db.queues.jobs import Job
 from bot.db.tools import approvals as approval_rows
 from bot.db.transaction import Transaction
@@ -101,25 +100,14 @@ def find_plain_words(message: dict[str, Any]) -> str:
     return ""
 
 
+@dataclass(frozen=True, slots=True)
 class JobAnswers:
-    """Gives answers in words to the jobs that wait for them.
+    """Gives answers in words to the jobs that wait for them."""
 
-    `may_have_open`: whether a question may be open that any message answers; most messages then cost nothing.
-    """
-
-    def __init__(
-        self,
-        database: Database,
-        user_jobs: UserJobs,
-        actions: ActionRunner,
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._database = database
-        self._user_jobs = user_jobs
-        self._actions = actions
-        self._clock = clock
-        self.may_have_open = True  # until it is known
+    database: Database
+    user_jobs: UserJobs
+    actions: ActionRunner
+    clock: Callable[[], float] = time.time
 
     async def take(self, updates: Sequence[ParsedUpdate], lane: Lane, role: RoleOrBlocked) -> bool:
         """Take messages as the answer to what was asked about a job; False: they are a request.
@@ -130,78 +118,58 @@ class JobAnswers:
         if update.item.shape != "text" or update.item.has_turn:
             return False
         message = update.item.body["message"]
-        leave = _LEAVE_DATA.fullmatch(find_replied_button(message))
-        if leave is not None:
-            job = await self._find_replied(int(leave[2]))
-            question = JobQuestion.parse(job.question) if job and job.question else None
-            if job is None or question is None or question.field != leave[1]:
-                return await self._reply(updates, role, CLOSED_NOTICE)
-            if job.person != update.person:
-                return await self._reply(updates, role, REFUSAL)
-        else:
-            if not self.may_have_open or lane.is_group:
-                return False
-            if find_reply_target(message) or "external_reply" in message:
-                return False
-            job = await self._find_newest(update, lane)
-        if job is None:
-            return False
         texts = [find_plain_words(each.item.body["message"]) for each in updates]
-        if not all(texts) or texts[0].startswith("/"):
-            async with self._database.transaction() as tx:
-                await job_changes.put_question(tx, job.id, None)
+        is_answer = all(texts) and not texts[0].startswith("/")
+        replied = _LEAVE_DATA.fullmatch(find_replied_button(message))
+        if replied is not None and is_answer:
+            await self._change(updates, role, int(replied[2]), replied[1], "\n".join(texts))
+            return True
+        if replied or lane.is_group or find_reply_target(message) or "external_reply" in message:
             return False
-        await self._change(updates, role, job, "\n".join(texts))
-        return True
-
-    async def _find_replied(self, number: int) -> Job | None:
-        async with self._database.read_transaction() as tx:
-            return await jobs.find(tx, number)
+        job = await self._find_newest(update, lane)
+        if job is None or job.question is None:
+            return False
+        if is_answer:
+            await self._change(updates, role, job.id, job.question.field, "\n".join(texts))
+            return True
+        async with self.database.transaction() as tx:
+            await job_changes.put_question(tx, job.id, None)
+        return False
 
     async def _find_newest(self, update: ParsedUpdate, lane: Lane) -> Job | None:
         """The job that a person was asked about last in this lane, before they wrote, and not long ago."""
-        self.may_have_open = False  # a tap sets it meanwhile
-        async with self._database.read_transaction() as tx:
-            asked = await jobs.list_asked_about(tx)
-        since = self._clock() - ANSWER_SECONDS
-        questions = [(JobQuestion.parse(job.question or ""), job) for job in asked]
-        recent = [(question, job) for question, job in questions if question.asked_at > since]
-        self.may_have_open |= bool(recent)
-        answered = [
-            (question.asked_at, job)
-            for question, job in recent
-            if (job.person, question.lane) == (update.person, lane)
-            and question.asked_at < update.item.received_at
-        ]
-        return max(answered, key=lambda entry: entry[0])[1] if answered else None
+        async with self.database.read_transaction() as tx:
+            asked = await jobs.list_asked_about(tx, update.person or 0)
+        since = self.clock() - ANSWER_SECONDS
+        answered = {
+            job.question.asked_at: job
+            for job in asked
+            if job.question
+            and job.question.lane == lane
+            and since < job.question.asked_at < update.item.received_at
+        }
+        return answered[max(answered)] if answered else None
 
     async def _change(
-        self, updates: Sequence[ParsedUpdate], role: RoleOrBlocked, job: Job, text: str
+        self, updates: Sequence[ParsedUpdate], role: RoleOrBlocked, job: int, field: str, text: str
     ) -> None:
         await run_in_thread(load_data)  # for the dates of the card
+        update = updates[0]
         schedule = None
         refusal = None
-        if JobQuestion.parse(job.question or "").field == "time":
-            language = self._actions.get_translator(updates[0], role).language
+        if field == "time":
+            language = self.actions.get_translator(update, role).language
             try:
-                schedule = await self._user_jobs.parse_when(
-                    job.person or 0, text, language, updates[0].sent_at
-                )
+                schedule = await self.user_jobs.parse_when(update.person or 0, text, language, update.sent_at)
             except UnclearTime as error:
                 refusal = error
-        action = partial(_change_job, job, schedule, text, refusal)
-        await self._actions.run(updates, role, action, "")
-
-    async def _reply(self, updates: Sequence[ParsedUpdate], role: RoleOrBlocked, text: str) -> bool:
-        async def refuse(_: ActionContext) -> ActionResult:
-            raise ChangeRefused(text)
-
-        await self._actions.run(updates, role, refuse, "")
-        return True
+        action = partial(_change_job, job, field, schedule, text, refusal)
+        await self.actions.run(updates, role, action, "")
 
 
 async def _change_job(
-    asked: Job,
+    number: int,
+    field: str,
     schedule: "ParsedSchedule | None",
     text: str,
     refusal: UnclearTime | None,
@@ -209,11 +177,13 @@ async def _change_job(
 ) -> ActionResult:
     """Change a job as it stands now; what cannot be its time or text is asked for again."""
     translate = context.translate
-    job = await job_changes.find_to_change(context.tx, asked.id)
-    if job is None or job.state == "deleted":
-        raise ChangeRefused(GONE)
-    if job.question is None or job.question != asked.question:
+    job = await job_changes.find_to_change(context.tx, number)
+    if job is None or job.question is None or job.question.field != field:
         raise ChangeRefused(CLOSED_NOTICE)
+    if job.person != context.person:
+        raise ChangeRefused(REFUSAL)
+    if job.state == "deleted":
+        raise ChangeRefused(GONE)
     if is_over(job):
         raise ChangeRefused(DONE)
     try:
@@ -221,7 +191,7 @@ async def _change_job(
             raise refusal
         await context.deps.user_jobs.change_job(context.tx, job, schedule, text)
     except UnclearTime as error:
-        question = replace(JobQuestion.parse(job.question), asked_at=context.now)
+        question = replace(job.question, asked_at=context.now)
         await job_changes.put_question(context.tx, job.id, question)
         return ActionResult(parts=(build_question(translate, job, question.field, error.explain(translate)),))
     changed = await jobs.find(context.tx, job.id)

@@ -76,7 +76,7 @@ class UpdateRunner:
         self._deps = deps
         self._actions = ActionRunner(database, deps, clock=clock)
         self._message_turns = MessageTurns(database, deps, attachment_loader, self._actions, clock=clock)
-        self._job_answers = JobAnswers(database, deps.user_jobs, self._actions, clock=clock)
+        self._job_answers = JobAnswers(database, deps.user_jobs, self._actions, clock)
         self._refusals = RefusalReplies(max_waiting)
         self._on_answered = on_answered
         self._clock = clock
@@ -177,7 +177,6 @@ class UpdateRunner:
         action, args = self._choose_action(first, role, sees_all=await self._find_sight(first))
         moderates = await self._moderates(first, role)
         goes_on = await self._actions.run(updates, role, action, args, moderates=moderates)
-        self._job_answers.may_have_open |= first.tap is not None
         if goes_on and not await self._early_messages.place(first.item):
             await self._handle_by_role(tuple(update.item for update in updates))
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bot.agent.sanitize import to_sendable
 from bot.db.engine import Database
@@ -126,14 +126,7 @@ class UserJobs:
         await self.check_limits(tx, owner.person)
         await people.ensure_person(tx, owner.person, owner.name, now=now)
         new = NewJob(
-            kind=kind,
-            next_due=schedule.first_due,
-            zone=schedule.zone,
-            rule=schedule.rule.text if schedule.rule else None,
-            missed=_choose_missed_policy(schedule.rule),
-            text=text,
-            person=owner.person,
-            lane=owner.lane,
+            kind=kind, text=text, person=owner.person, lane=owner.lane, **_build_due_columns(schedule)
         )
         number = await jobs.add(tx, new, now=now)
         undo = Button(translate("Undo"), f"job:undo:{number}")
@@ -149,16 +142,10 @@ class UserJobs:
         Raises UnclearTime if the text does not fit.
         """
         if schedule is None:
-            await job_changes.set_text(tx, job.id, _check_text(text))
+            await job_changes.change(tx, job.id, {"text": _check_text(text)})
             return
-        await job_changes.set_schedule(
-            tx,
-            job.id,
-            next_due=schedule.first_due,
-            zone=schedule.zone,
-            rule=schedule.rule.text if schedule.rule else None,
-            missed=_choose_missed_policy(schedule.rule),
-        )
+        resumed = {"state": "active", "why_paused": None, "failures": 0}
+        await job_changes.change(tx, job.id, resumed | _build_due_columns(schedule))
 
     async def notify_owner(self, tx: Transaction, owner: JobOwner, part: Part) -> None:
         """Send the person a message, whatever the model says; twice rather than never."""
@@ -344,6 +331,16 @@ def _check_text(text: str) -> str:
             length=len(text),
         )
     return text
+
+
+def _build_due_columns(schedule: "ParsedSchedule") -> dict[str, Any]:
+    """When a job of this schedule is due, as columns of its row."""
+    return {
+        "next_due": schedule.first_due,
+        "zone": schedule.zone,
+        "rule": schedule.rule.text if schedule.rule else None,
+        "missed": _choose_missed_policy(schedule.rule),
+    }
 
 
 def _choose_missed_policy(rule: RecurrenceRule | None) -> MissedRunPolicy:

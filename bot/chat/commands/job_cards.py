@@ -17,7 +17,7 @@ from bot.chat.actions import (
     expire_button,
 )
 from bot.db.queues import job_changes, jobs, outbox, snoozes
-from bot.db.queues.job_changes import JobField, JobQuestion
+from bot.db.queues.item_bodies import JobField, JobQuestion
 from bot.db.queues.jobs import Job
 from bot.domain import Button, Part
 from bot.errors import ChangeRefused
@@ -121,13 +121,11 @@ async def _ask_for_field(context: ActionContext, job: Job, _: int, *, field: Job
     stored = await job_changes.find_to_change(context.tx, job.id)
     if stored is None or is_over(stored):
         raise ChangeRefused(GONE if stored is None else DONE)
-    if stored.question:
-        question = JobQuestion.parse(stored.question)
-        is_recent = question.asked_at > context.now - ANSWER_SECONDS
-        if is_recent and (question.field, question.lane) == (field, context.lane):
-            raise ChangeRefused("I've already asked you.")
-    question = JobQuestion(field, context.lane, context.now)
-    await job_changes.put_question(context.tx, job.id, question)
+    earlier = stored.question
+    since = context.now - ANSWER_SECONDS
+    if earlier and earlier.asked_at > since and (earlier.field, earlier.lane) == (field, context.lane):
+        raise ChangeRefused("I've already asked you.")
+    await job_changes.put_question(context.tx, job.id, JobQuestion(field, context.lane, context.now))
     return ActionResult(parts=(build_question(context.translate, job, field),))
 
 
@@ -172,8 +170,7 @@ async def _offer_snooze_again(context: ActionContext, job: Job) -> None:
 
 
 async def _restore_job(context: ActionContext, job: Job, page: int) -> ActionResult:
-    await context.deps.user_jobs.check_limits(context.tx, context.person)
-    await jobs.restore(context.tx, job.id)
+    await _restore_paused_job(context, job, page)
     return await _resume_job(context, replace(job, state="paused"), page)
 
 

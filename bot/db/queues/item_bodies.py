@@ -1,11 +1,12 @@
-"""What inbox items of our own kinds say, as values; an update's body stays the raw JSON of Telegram. Pure.
+"""What inbox items of our own kinds, and questions about jobs, say as values; updates stay raw JSON. Pure.
 
 Their keys are data at rest: an item may have been stored by an earlier version.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 from bot.domain import Lane
 
@@ -14,6 +15,25 @@ FORGET_JOB: Final = "forget"
 SPEECH_JOB: Final = "speech"
 SUMMARY_JOB: Final = "summary"
 TOOLS_JOB: Final = "tools"
+
+JobField = Literal["time", "text"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobQuestion:
+    """A question for the new time or text of a job; `lane`: where it was put."""
+
+    field: JobField
+    lane: Lane
+    asked_at: float
+
+    @classmethod
+    def parse(cls, stored: str) -> Self:
+        body = json.loads(stored)
+        return cls(body["field"], Lane.parse(body["lane"]), float(body["asked_at"]))
+
+    def serialize(self) -> str:
+        return json.dumps({"field": self.field, "lane": self.lane.key, "asked_at": self.asked_at})
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, func, insert, or_, select, update
 
 from bot.db.portable_sql import upsert
-from bot.db.queues.item_bodies import QueuedTexts
+from bot.db.queues.item_bodies import JobQuestion, QueuedTexts
 from bot.db.tables import inbox, jobs, people
 from bot.db.tables.queues import compute_item_share
 from bot.db.transaction import Transaction
@@ -81,8 +81,7 @@ class NewJob:
 class Job:
     """A stored job.
 
-    `question`: what its person was asked for, as `job_changes` reads it. `reachable`: whether messages reach
-    them.
+    `question`: what its person was asked for, to change it. `reachable`: whether messages reach them.
     """
 
     id: int
@@ -101,7 +100,7 @@ class Job:
     made_at: float
     last_due: float | None
     last_done: float | None
-    question: str | None = None
+    question: JobQuestion | None = None
     person_name: str = ""
     reachable: bool = True
 
@@ -165,9 +164,10 @@ async def list_of_person(
     return [_to_job(row) for row in await tx.execute(query)]
 
 
-async def list_asked_about(tx: Transaction) -> list[Job]:
-    """Jobs whose person was asked for a new time or text, and has not answered."""
-    return await _list_jobs(tx, and_(jobs.c.question.is_not(None), _IS_OPEN), MAX_JOBS)
+async def list_asked_about(tx: Transaction, person: int) -> list[Job]:
+    """A person's jobs for whose new time or text they were asked, and have not answered."""
+    is_asked = and_(jobs.c.person == person, jobs.c.question.is_not(None), _IS_OPEN)
+    return await _list_jobs(tx, is_asked, MAX_JOBS)
 
 
 async def list_system_jobs(tx: Transaction) -> list[Job]:
@@ -371,6 +371,7 @@ async def _list_jobs(tx: Transaction, condition: ColumnElement[bool], limit: int
 def _to_job(row: Row[Any]) -> Job:
     computed = {
         "lane": Lane.parse(row.lane) if row.lane else None,
+        "question": JobQuestion.parse(row.question) if row.question else None,
         "person_name": row.person_name or f"Person {row.person}",
         "reachable": row.reachable is not False,  # unknown counts as reachable
     }

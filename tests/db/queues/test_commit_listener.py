@@ -285,7 +285,7 @@ async def put_system_job(tx: Transaction) -> None:
 
 async def change_schedule(tx: Transaction) -> None:
     job = await add_job(tx, None)
-    await job_changes.set_schedule(tx, job, next_due=NOW + 60, zone="UTC", rule=None, missed="once")
+    await job_changes.change(tx, job, {"next_due": NOW + 60})
 
 
 CHANGES_DUE_TIMES: tuple[Write, ...] = (
@@ -345,7 +345,7 @@ QUIET_FUNCTIONS = {
         "forget_body",
     ),
     "queues/incoming_updates.py": ("find_known",),
-    "queues/job_changes.py": ("put_question", "set_text"),
+    "queues/job_changes.py": ("put_question",),
     "queues/job_outcomes.py": ("record_outcome",),
     "queues/jobs.py": (
         "pause",
