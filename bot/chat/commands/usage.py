@@ -118,9 +118,10 @@ def _is_admins_own(context: ActionContext) -> bool:
 
 async def _sum_spending(context: ActionContext, begin: float) -> SpendingSums:
     """What the person took, or in a group everybody there."""
+    scope = Scope(since=begin, user=context.person)
     if context.is_group:
-        return await spending.sum_chat(context.tx, context.lane.chat, begin)
-    return await spending.sum_person(context.tx, context.person, begin)
+        scope = Scope(since=begin, chat=str(context.lane.chat))
+    return await spending.sum_turns(context.tx, scope)
 
 
 async def _format_admin_summary(
@@ -159,10 +160,10 @@ async def _format_member_summary(
 
 
 async def _build_ranking(context: ActionContext) -> Part:
-    today = await spending.load_overview(context.tx, await _find_day_start(context), 0)
+    today = await spending.sum_turns(context.tx, Scope(since=await _find_day_start(context)))
     month = await spending.load_overview(context.tx, await _find_month_start(context), MAX_RANKED)
     unit = await context.find_output_unit()
-    return build_part(format_ranking(context.translate, today.total, month, output_unit=unit))
+    return build_part(format_ranking(context.translate, today, month, output_unit=unit))
 
 
 async def _build_chart(context: ActionContext, *, for_everybody: bool) -> ActionResult:

@@ -5,8 +5,9 @@ Only reads; bot.db.conversations.calls writes the rows. Functions work inside th
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import ColumnElement, and_, func, or_, select
+from sqlalchemy import ColumnElement, and_, func, select
 
 from bot.db.tables import accounts, groups, model_calls, people, turns
 from bot.db.transaction import Transaction
@@ -25,6 +26,7 @@ _CALL_SUM_COLUMNS = (
 _TURN_SECONDS = func.coalesce(accounts.c.whole, turns.c.ended_at - turns.c.received_at)
 _TURN_SUM_COLUMNS = (func.count(turns.c.id), sum_seconds(_TURN_SECONDS))
 _TURNS_WITH_ACCOUNTS = turns.outerjoin(accounts, accounts.c.turn == turns.c.id)
+_NO_CALLS = (0, None, None, None, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +83,13 @@ async def load_newest_turn(tx: Transaction, lane: Lane) -> NewestTurn | None:
     row = (await tx.execute(newest)).one_or_none()
     if row is None:
         return None
-    return NewestTurn(row.id, await _load_sums(tx, turns.c.id == row.id), row.ending == "stopped")
+    sums = await _load_sums(tx, [turns.c.id == row.id])
+    return NewestTurn(row.id, sums[()], row.ending == "stopped")
 
 
-async def sum_person(tx: Transaction, person: int, begin: float) -> SpendingSums:
-    """What a person's turns took that were received at `begin` (epoch seconds) or later."""
-    # A turn ends after it is received; that condition only narrows the search to an index range.
-    ended_later = or_(turns.c.ended_at >= begin, turns.c.ended_at.is_(None))
-    return await _load_sums(tx, and_(turns.c.person == person, ended_later, turns.c.received_at >= begin))
-
-
-async def sum_chat(tx: Transaction, chat: int, begin: float) -> SpendingSums:
-    """What the turns of a chat, with all its topics, took that were received at `begin` or later."""
-    return await _load_sums(tx, and_(*build_turn_filter(Scope(since=begin, chat=str(chat)))))
+async def sum_turns(tx: Transaction, scope: Scope) -> SpendingSums:
+    """What the turns of a person, a chat with all its topics, or everybody took."""
+    return (await _load_sums(tx, build_turn_filter(scope)))[()]
 
 
 async def load_overview(tx: Transaction, begin: float, limit: int) -> SpendingOverview:
@@ -101,7 +97,8 @@ async def load_overview(tx: Transaction, begin: float, limit: int) -> SpendingOv
 
     `limit` is the number of people and of chats.
     """
-    shares = await _load_shares(tx, begin)
+    in_time = build_turn_filter(Scope(since=begin))
+    shares = await _load_sums(tx, in_time, turns.c.person, turns.c.lane)
     persons = _rank_spenders(_sum_by_key(shares, 0), limit)
     lanes = _rank_spenders(_sum_by_key(shares, 1), limit)
     chats = [Lane.parse(spender.name).chat for spender in lanes]
@@ -122,7 +119,7 @@ def _name_lane(key: str, name: str | None) -> str:
     return key if name is None else f"{name} ({key})"
 
 
-def _sum_by_key(shares: Mapping[tuple[int, str], SpendingSums], key_index: int) -> dict[str, SpendingSums]:
+def _sum_by_key(shares: Mapping[tuple[Any, ...], SpendingSums], key_index: int) -> dict[str, SpendingSums]:
     """Add up the shares of each person (`key_index` 0) or of each lane (1)."""
     sums_by_key: dict[str, list[SpendingSums]] = {}
     for key, sums in shares.items():
@@ -167,40 +164,21 @@ async def _load_names(tx: Transaction, ids: Sequence[int]) -> dict[int, str]:
     return {row.id: row.name for row in rows} | {row.chat: row.title for row in titles}
 
 
-async def _load_sums(tx: Transaction, condition: ColumnElement[bool]) -> SpendingSums:
+async def _load_sums(
+    tx: Transaction, conditions: Sequence[ColumnElement[bool]], *keys: ColumnElement[Any]
+) -> dict[tuple[Any, ...], SpendingSums]:
+    """The sums by these keys, such as (person, lane); without keys there is one, by ()."""
     turns_with_calls = turns.join(model_calls, model_calls.c.turn == turns.c.id)
-    call_sums = select(*_CALL_SUM_COLUMNS).select_from(turns_with_calls).where(condition)
-    turn_sums = select(*_TURN_SUM_COLUMNS).select_from(_TURNS_WITH_ACCOUNTS).where(condition)
-    calls, inputs, outputs, canvases, gaps = (await tx.execute(call_sums)).one()
-    turn_count, seconds = (await tx.execute(turn_sums)).one()
-    return SpendingSums(turn_count, calls, inputs, outputs, canvases, seconds, is_complete=not gaps)
-
-
-async def _load_shares(tx: Transaction, begin: float) -> dict[tuple[int, str], SpendingSums]:
-    """What each person took in each lane, by (person, lane).
-
-    Calls are summed by turn first: that is the order of an index, so that only the turns are sorted.
-    """
-    oldest = select(func.min(turns.c.id)).where(turns.c.received_at >= begin).scalar_subquery()
-    in_time = (turns.c.id >= oldest, turns.c.received_at >= begin)
-    keys = (turns.c.person, turns.c.lane)
-    calls_of_turn = select(model_calls.c.turn, *_CALL_SUM_COLUMNS).where(model_calls.c.turn >= oldest)
-    by_turn = calls_of_turn.group_by(model_calls.c.turn).subquery()
-    call_sums = (
-        select(*keys, *(func.sum(column) for column in list(by_turn.c)[1:]))
-        .select_from(by_turn.join(turns, turns.c.id == by_turn.c.turn))
-        .where(*in_time)
-        .group_by(*keys)
-    )
-    turn_sums = (
-        select(*keys, *_TURN_SUM_COLUMNS).select_from(_TURNS_WITH_ACCOUNTS).where(*in_time).group_by(*keys)
-    )
-    calls_by_key = {(row[0], row[1]): tuple(row[2:]) for row in await tx.execute(call_sums)}
-    without_calls = (0, None, None, None, 0)
-    shares = {}
-    for person, lane, turn_count, seconds in await tx.execute(turn_sums):
-        calls, inputs, outputs, canvases, gaps = calls_by_key.get((person, lane), without_calls)
-        shares[person, lane] = SpendingSums(
+    call_sums = select(*keys, *_CALL_SUM_COLUMNS).select_from(turns_with_calls)
+    turn_sums = select(*keys, *_TURN_SUM_COLUMNS).select_from(_TURNS_WITH_ACCOUNTS)
+    size = len(keys)
+    call_rows = await tx.execute(call_sums.where(*conditions).group_by(*keys))
+    calls_by_key = {tuple(row[:size]): row[size:] for row in call_rows}
+    sums = {}
+    for row in await tx.execute(turn_sums.where(*conditions).group_by(*keys)):
+        turn_count, seconds = row[size:]
+        calls, inputs, outputs, canvases, gaps = calls_by_key.get(tuple(row[:size]), _NO_CALLS)
+        sums[tuple(row[:size])] = SpendingSums(
             turn_count, calls, inputs, outputs, canvases, seconds, is_complete=not gaps
         )
-    return shares
+    return sums

@@ -211,9 +211,9 @@ async def test_the_days_of_a_chart_are_those_of_the_persons_zone(
     assert own["title"] == "You, the last 30 days (Asia/Tokyo)"
     assert own["labels"][-1] == "2023-11-15"  # in UTC it is the 14th
     assert [panel["heading"] for panel in own["panels"]] == ["Answers a day"]
-    assert own["panels"][0]["stacks"][0]["values"] == [0] * 29 + [1]
+    assert own["panels"][0]["values"] == [0] * 29 + [1]
     assert of_everybody["panels"][1]["heading"] == "Canvases a day, estimated"
-    assert of_everybody["panels"][1]["stacks"][0]["values"] == [0] * 29 + [2]
+    assert of_everybody["panels"][1]["values"] == [0] * 29 + [2]
 
 
 @pytest.mark.usefixtures("drawn_at_once")

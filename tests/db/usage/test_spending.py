@@ -7,6 +7,7 @@ from bot.db.people import people
 from bot.db.tables import accounts, model_calls, turns
 from bot.db.usage import spending
 from bot.db.usage.spending import SpendingSums
+from bot.db.usage.usage_sums import Scope
 from bot.domain import Lane
 
 LANE = Lane(5)
@@ -42,7 +43,7 @@ async def sum_last_turn(database: Database, lane: Lane = LANE) -> SpendingSums |
 
 async def sum_person(database: Database, person: int = 5, begin: float = 0.0) -> SpendingSums:
     async with database.read_transaction() as tx:
-        return await spending.sum_person(tx, person, begin)
+        return await spending.sum_turns(tx, Scope(since=begin, user=person))
 
 
 async def test_a_lane_without_turns_has_no_last_one(database: Database):
