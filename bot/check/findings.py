@@ -1,6 +1,6 @@
 """Verdicts, findings, and the report of a check with the exit code of its worst finding. Pure values."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -61,8 +61,7 @@ class CheckReport:
     @property
     def worst(self) -> FindingStatus:
         """The status that decides the exit code."""
-        statuses = {finding.status for finding in self.findings}
-        return next((status for status in WORST_FIRST if status in statuses), "unknown")
+        return find_worst(finding.status for finding in self.findings)
 
     @property
     def exit_code(self) -> int:
@@ -75,6 +74,11 @@ class CheckReport:
             if finding.name == name:
                 return finding
         raise KeyError(name)
+
+
+def find_worst(statuses: Iterable[FindingStatus]) -> FindingStatus:
+    """The worst of them; "unknown" where there are none."""
+    return min(statuses, key=WORST_FIRST.index, default="unknown")
 
 
 def pass_verdict(observation: str) -> Verdict:

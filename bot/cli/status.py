@@ -4,26 +4,19 @@ Reads the database, the newest backup's name and the disk, and asks the endpoint
 beside a running gateway and without one, and changes nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.check.findings import (
-    EXIT_CODES,
-    WORST_FIRST,
-    Verdict,
-    fail_verdict,
-    pass_verdict,
-    warn_verdict,
-)
+from bot.check.findings import EXIT_CODES, Verdict, fail_verdict, find_worst, pass_verdict, warn_verdict
 from bot.check.probe import probe_briefly, resolve_options
 from bot.check.telegram_probe import probe_telegram
 from bot.cli.version import describe_version
 from bot.db.database_url import describe_database, find_data_folder, find_database_file
-from bot.db.people import people
 from bot.db.queues.current_work import SIGN_OF_LIFE_SECONDS, CurrentWork, load_current_work
 from bot.db.readonly import open_readonly
 from bot.domain import DAY_SECONDS
+from bot.jobs.user_jobs import shorten_text
 from bot.maintenance.backup import MAX_BACKUP_DAYS, build_backup_directory
 from bot.maintenance.system_jobs import MIN_FREE_BYTES, count_free_bytes
 from bot.settings import Settings, load_settings
@@ -37,25 +30,16 @@ MAX_NOTICE_CHARS = 160
 
 
 @dataclass(frozen=True, slots=True)
-class StatusRow:
-    """A part of the gateway, and how it is."""
-
-    name: str
-    verdict: Verdict
-
-
-@dataclass(frozen=True, slots=True)
 class Status:
-    """All parts, and what admins were told in the last day; a notice changes no exit code."""
+    """How each part is, by name, and what admins were told in the last day; a notice changes no exit code."""
 
-    rows: Sequence[StatusRow]
+    verdicts: Mapping[str, Verdict]
     notices: Sequence[str]
 
     @property
     def exit_code(self) -> int:
         """That of the worst part, as `canvasgram check` has them."""
-        statuses = {row.verdict.status for row in self.rows}
-        return EXIT_CODES[next(status for status in WORST_FIRST if status in statuses)]
+        return EXIT_CODES[find_worst(verdict.status for verdict in self.verdicts.values())]
 
 
 async def load_status(env_file: Path, *, now: float) -> Status:
@@ -63,36 +47,35 @@ async def load_status(env_file: Path, *, now: float) -> Status:
     settings = load_settings(env_file)
     async with open_readonly(settings.database_url) as database, database.read_transaction() as tx:
         work = await load_current_work(tx, now=now)
-        strangers = await people.list_strangers(tx)
     options = resolve_options(None, None, env_file)
-    telegram = await _probe_telegram(options.bot_url or "", settings.telegram_proxy)
-    rows = [
-        StatusRow("gateway", judge_gateway(work, now)),
-        StatusRow("telegram", telegram),
-        StatusRow("model", await probe_briefly(options)),
-        StatusRow("queue", judge_queue(work, now)),
-        StatusRow("answers", judge_answers(work)),
-        StatusRow("database", _judge_database(settings)),
-        StatusRow("backup", _judge_backup(settings, now)),
-        StatusRow("people", pass_verdict(f"{len(strangers)} wait to be let in")),
-    ]
+    verdicts = {
+        "gateway": judge_gateway(work, now),
+        "telegram": await _probe_telegram(options.bot_url or "", settings.telegram_proxy),
+        "model": await probe_briefly(options),
+        "queue": judge_queue(work, now),
+        "answers": judge_answers(work),
+        "database": _judge_database(settings),
+        "backup": _judge_backup(settings, now),
+        "people": pass_verdict(f"{work.strangers} wait to be let in"),
+    }
     notices = [
-        f"{_format_ago(now - notice.told_at)}: {_shorten(notice.text)}"
+        f"{_format_ago(now - notice.told_at)}: "
+        f"{escape_for_terminal(shorten_text(notice.text, MAX_NOTICE_CHARS))}"
         for notice in work.notices
         if now - notice.told_at < DAY_SECONDS
     ]
-    return Status(rows, notices)
+    return Status(verdicts, notices)
 
 
 def render_status(status: Status) -> list[Line]:
     """One line that sums it up, the table with what to do about what is not well, and the notices."""
     cells = list[tuple[str, str, str]]()
-    for row in status.rows:
-        cells.append((row.verdict.status, row.name, escape_for_terminal(row.verdict.seen)))
-        if row.verdict.mend:
-            cells.append(("", "", f"Fix: {row.verdict.mend}"))
-    bad_names = [row.name for row in status.rows if row.verdict.status != "pass"]
-    summary = f"Look at: {', '.join(dict.fromkeys(bad_names))}." if bad_names else "All is well."
+    for name, verdict in status.verdicts.items():
+        cells.append((verdict.status, name, escape_for_terminal(verdict.seen)))
+        if verdict.mend:
+            cells.append(("", "", f"Fix: {verdict.mend}"))
+    bad_names = [name for name, verdict in status.verdicts.items() if verdict.status != "pass"]
+    summary = f"Look at: {', '.join(bad_names)}." if bad_names else "All is well."
     first_line = f"Canvasgram {describe_version()}: {summary}"
     lines = list[Line]([first_line, "", TextTable("", (), cells, text_columns=3)])
     if status.notices:
@@ -114,16 +97,15 @@ def judge_gateway(work: CurrentWork, now: float) -> Verdict:
 
 def judge_queue(work: CurrentWork, now: float) -> Verdict:
     """What waits to be answered, and what waits for a person."""
-    parked = f"{work.parked} for a person's answer" if work.parked else ""
-    if not work.waiting_items:
-        return pass_verdict(f"nothing waits but {parked}" if parked else "nothing waits")
-    oldest_seconds = now - min(lane.since for lane in work.waiting)
-    seen = f"{work.waiting_items} wait, the oldest for {_format_duration(oldest_seconds)}"
-    if parked:
-        seen += f"; {parked}"
-    if oldest_seconds > MAX_WAITING_SECONDS:
-        return warn_verdict(seen)
-    return pass_verdict(seen)
+    seen = []
+    oldest_seconds = 0.0
+    if work.waiting_items:
+        oldest_seconds = now - min(lane.since for lane in work.waiting)
+        seen.append(f"{work.waiting_items} wait, the oldest for {_format_duration(oldest_seconds)}")
+    if work.parked:
+        seen.append(f"{work.parked} for a person's answer")
+    judge = warn_verdict if oldest_seconds > MAX_WAITING_SECONDS else pass_verdict
+    return judge("; ".join(seen) or "nothing waits")
 
 
 def judge_answers(work: CurrentWork) -> Verdict:
@@ -169,13 +151,6 @@ async def _probe_telegram(bot_url: str, proxy: str | None) -> Verdict:
     if finding.status == "pass":
         return pass_verdict("it knows the bot")
     return Verdict(finding.status, finding.seen, finding.mend)
-
-
-def _shorten(text: str) -> str:
-    line = escape_for_terminal(" ".join(text.split()))
-    if len(line) > MAX_NOTICE_CHARS:
-        return f"{line[:MAX_NOTICE_CHARS]}…"
-    return line
 
 
 def _format_duration(seconds: float) -> str:

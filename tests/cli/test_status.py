@@ -44,7 +44,7 @@ async def load(gateway: GatewayHarness, folder: Path) -> Status:
 
 
 def get_statuses(status: Status) -> dict[str, str]:
-    return {row.name: row.verdict.status for row in status.rows}
+    return {name: verdict.status for name, verdict in status.verdicts.items()}
 
 
 @pytest.mark.sqlite
@@ -56,7 +56,8 @@ async def test_all_parts_of_a_running_gateway_are_seen_and_what_fails_is_named(f
             await gateway.wait_for_texts()
             await gateway.api.wait_until(gateway.is_finished)
             status = await load(gateway, folder)
-            failing = {row.name: row.verdict.seen for row in status.rows if row.verdict.status != "pass"}
+            verdicts = status.verdicts.items()
+            failing = {name: verdict.seen for name, verdict in verdicts if verdict.status != "pass"}
             assert failing == {"backup": "there is none yet"}
             assert status.exit_code == 3
             head, _, table, *_ = render_status(status)
