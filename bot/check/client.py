@@ -6,9 +6,9 @@ The only module of this package that sends anything. Owns the count of calls; ju
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import httpx
@@ -22,8 +22,6 @@ from bot.llm.stream import parse_count
 MAX_CALLS: Final = 40
 MAX_RESPONSE_CHARACTERS = 2_000_000  # a longer answer is an error
 _HTTP_BUSY = 503
-
-StopCondition = Callable[[ResponseAccumulator], bool]
 
 
 class CallLost(Exception):
@@ -123,9 +121,9 @@ class ProbeClient:
         return RouteResponse(response.status_code, _parse_object(response.text), response.text)
 
     async def call_model(
-        self, body: Mapping[str, Any], *, session: str = "check", stop_when: StopCondition | None = None
+        self, body: Mapping[str, Any], *, session: str = "check", is_aborted: bool = False
     ) -> ProbeResponse:
-        """Make a model call, streamed if its body says so, and abort it once `stop_when` is true.
+        """Make a model call, streamed if its body says so; `is_aborted`: abort it after its first block.
 
         A router keeps the calls of one `session` at one server.
 
@@ -133,18 +131,18 @@ class ProbeClient:
         CallLost for every other failure, time-outs included.
         """
         self._count_call()
-        accumulator = ResponseAccumulator(time.monotonic())
+        accumulator = ResponseAccumulator(time.monotonic)
         seconds = self.limits.call_seconds
         with _translate_errors(seconds):
             async with asyncio.timeout(seconds), self._post_stream(body, session) as stream:
                 if stream.status_code != 200:
-                    return await self._read_refusal(stream, accumulator)
+                    return await self._read_refusal(stream)
                 async for chunk in _iterate_chunks(stream, streamed=bool(body.get("stream"))):
-                    accumulator.add_chunk(chunk, time.monotonic())
-                    if stop_when is not None and stop_when(accumulator):
+                    accumulator.add_chunk(chunk)
+                    if is_aborted and accumulator.blocks:
                         break
-        response = accumulator.build_response(200, time.monotonic())
-        if response.finish is None and stop_when is None:
+        response = accumulator.build_response()
+        if response.reply.finish_reason is None and not is_aborted:
             raise CallLost("it broke the reply off")
         return response
 
@@ -155,9 +153,7 @@ class ProbeClient:
         async with self._http.stream("POST", address, headers=headers, json=body) as response:
             yield response
 
-    async def _read_refusal(
-        self, response: httpx.Response, accumulator: ResponseAccumulator
-    ) -> ProbeResponse:
+    async def _read_refusal(self, response: httpx.Response) -> ProbeResponse:
         text = (await response.aread()).decode("utf-8", "replace")
         message = parse_error_message(_parse_object(text) or text, self._key)
         failure = f"it failed with HTTP {response.status_code}: {message}"
@@ -165,8 +161,7 @@ class ProbeClient:
             raise EndpointBusy(failure)
         if response.status_code >= 500 and not is_unsupported_input(response.status_code, message):
             raise CallLost(failure)
-        refusal = accumulator.build_response(response.status_code, time.monotonic())
-        return replace(refusal, error_message=message)
+        return ProbeResponse(response.status_code, message)
 
     def _headers(self, with_key: bool) -> dict[str, str]:
         if with_key and self._key:

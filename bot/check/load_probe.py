@@ -81,9 +81,7 @@ async def probe_abort(client: ProbeClient, body: Mapping[str, Any]) -> AbortProb
     before = await client.read_gauges()
     if before is None:
         return AbortProbeResult(None)
-    response = await client.call_model(
-        body, stop_when=lambda reply: reply.block_count > 0 or reply.finish is not None
-    )
+    response = await client.call_model(body, is_aborted=True)
     samples: list[Gauges] = []
     aborted_at = time.monotonic()
     async for sample in _watch_gauges(client):
@@ -94,7 +92,7 @@ async def probe_abort(client: ProbeClient, body: Mapping[str, Any]) -> AbortProb
     return AbortProbeResult(
         before,
         tuple(samples),
-        has_ended=response.finish is not None or not response.ok,
+        has_ended=response.reply.finish_reason is not None or not response.ok,
         first_block_seconds=response.blocks[0].after_seconds if response.blocks else 0.0,
         watched_seconds=time.monotonic() - aborted_at,
     )

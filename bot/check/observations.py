@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from bot.canvases import CANVAS_TOKENS
-from bot.domain import ToolCall
-from bot.llm.stream import parse_count
+from bot.domain import CallTimes, Reply, Usage
 
 CallKind = Literal[
     "plain",
@@ -63,41 +62,27 @@ class StreamBlock:
     tokens: int | None = None
 
 
+NO_REPLY: Final = Reply("", "", (), None, Usage(), CallTimes(0.0))
+
+
 @dataclass(frozen=True, slots=True)
 class ProbeResponse:
     """The response to one model call, streamed or whole; `error_message` is that of a refusal."""
 
     status: int
     error_message: str = ""
-    text: str = ""
-    reasoning: str = ""
-    calls: tuple[ToolCall, ...] = ()
-    finish: str | None = None
-    usage: Mapping[str, Any] | None = None
-    server: Mapping[str, Any] | None = None
+    reply: Reply = NO_REPLY
     blocks: tuple[StreamBlock, ...] = ()
     sent_at: float = 0.0
-    seconds: float = 0.0
 
     @property
     def ok(self) -> bool:
         return self.status == 200
 
     @property
-    def output_tokens(self) -> int | None:
-        return parse_count(self.usage, "completion_tokens")
-
-    @property
-    def prompt_tokens(self) -> int | None:
-        return parse_count(self.usage, "prompt_tokens")
-
-    @property
-    def cached_tokens(self) -> int | None:
-        return parse_count((self.usage or {}).get("prompt_tokens_details"), "cached_tokens")
-
-    @property
-    def reasoning_tokens(self) -> int | None:
-        return parse_count((self.usage or {}).get("completion_tokens_details"), "reasoning_tokens")
+    def usage(self) -> Usage:
+        """What was counted of it."""
+        return self.reply.usage
 
     @property
     def first_block_at(self) -> float | None:
@@ -109,10 +94,8 @@ class ProbeResponse:
     @property
     def queue_seconds(self) -> float | None:
         """Seconds without a seat, as the server reports them."""
-        milliseconds = (self.server or {}).get("queue_time_ms")
-        if isinstance(milliseconds, int | float):
-            return milliseconds / 1000
-        return None
+        milliseconds = (self.reply.server_timings or {}).get("queue_time_ms")
+        return None if milliseconds is None else milliseconds / 1000
 
 
 @dataclass(frozen=True, slots=True)

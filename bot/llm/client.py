@@ -124,25 +124,20 @@ class ModelClient:
         }
         if tools:
             body["tools"] = write_tools(tools)
-        answer = await self._ask(url, body, QUICK_SECONDS)
+        answer = await self.ask(url, body, timeout_seconds=QUICK_SECONDS)
         count = answer.body.get("count")
         if isinstance(count, int) and not isinstance(count, bool) and count > 0:
             return count
         return None
 
-    async def ask_typed_questions(
-        self, route: str, body: Mapping[str, Any], *, timeout_seconds: float = QUICK_SECONDS
+    async def ask(
+        self, url: str, body: Mapping[str, Any], *, timeout_seconds: float, with_model: bool = False
     ) -> RouteAnswer:
-        """Ask typed questions of the model, at a path below `/v1`.
+        """Post to a route, at an address or a path below `/v1`, without a seat, for it takes a moment.
 
-        The answer is empty where the endpoint gives none within `timeout_seconds`.
+        It is asked on the connection that the turn's call uses next. The answer is empty where the endpoint
+        gives none within `timeout_seconds`. `with_model`: the body names the model.
         """
-        return await self._ask(route, body, timeout_seconds, with_model=True)
-
-    async def _ask(
-        self, url: str, body: Mapping[str, Any], timeout_seconds: float, *, with_model: bool = False
-    ) -> RouteAnswer:
-        """Ask on the connection that the turn's call uses next; without a seat, for it takes a moment."""
         connection = self._connection or await self.connect()
         try:
             async with asyncio.timeout(timeout_seconds):

@@ -67,8 +67,13 @@ class StreamAccumulator:
         """Whether it was cut, so that nothing more of it is to be read."""
         return self._chars_left <= 0
 
+    @property
+    def block_count(self) -> int:
+        """How many chunks with a part of the reply have come."""
+        return self._blocks
+
     def add_chunk(self, chunk: object) -> bool:
-        """Add one chunk. Returns whether it carried text and more is to come.
+        """Add one chunk, or a whole reply. Returns whether it carried text and more is to come.
 
         Raises ValueError when it is no chunk.
         """
@@ -83,7 +88,7 @@ class StreamAccumulator:
         self._fingerprint = _read_text(chunk.get("system_fingerprint")) or self._fingerprint
         self._store_usage(chunk)
         for choice in chunk.get("choices") or ():
-            delta = choice.get("delta") or {}
+            delta = choice.get("delta") or choice.get("message") or {}  # a message: it came whole
             self.finish_reason = _read_text(choice.get("finish_reason")) or self.finish_reason
             self._append_delta(delta)
             if self.is_full:

@@ -91,7 +91,7 @@ class TypedReader:
             return None
         for route, build_body in list(self._routes.items()):
             body = build_body(questions, state)
-            answer = await self._client.ask_typed_questions(route, body, timeout_seconds=timeout_seconds)
+            answer = await self._client.ask(route, body, timeout_seconds=timeout_seconds, with_model=True)
             if answer.body:
                 self._has_answered = True
                 return _parse_reading(answer.body, questions)

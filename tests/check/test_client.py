@@ -118,16 +118,15 @@ async def test_an_address_that_is_none_is_lost() -> None:
 
 
 def test_pieces_of_a_call_are_joined_and_both_names_of_thoughts_are_known() -> None:
-    accumulator = ResponseAccumulator(10.0)
+    clock = iter([10.0, *[11.0] * 3, *[12.0] * 3])
+    accumulator = ResponseAccumulator(lambda: next(clock))
     part = {"index": 0, "id": "a", "function": {"name": "f", "arguments": '{"a"'}}
-    accumulator.add_chunk({"choices": [{"delta": {"reasoning_content": "hm", "tool_calls": [part]}}]}, 11.0)
+    accumulator.add_chunk({"choices": [{"delta": {"reasoning_content": "hm", "tool_calls": [part]}}]})
     more = {"index": 0, "function": {"arguments": ": 1}"}}
-    accumulator.add_chunk(
-        {"choices": [{"delta": {"tool_calls": [more]}, "finish_reason": "tool_calls"}]}, 12.0
-    )
-    answer = accumulator.build_response(200, 13.0)
-    assert [(call.id, call.name, call.arguments) for call in answer.calls] == [("a", "f", '{"a": 1}')]
-    assert (answer.reasoning, answer.finish, answer.seconds) == ("hm", "tool_calls", 3.0)
+    accumulator.add_chunk({"choices": [{"delta": {"tool_calls": [more]}, "finish_reason": "tool_calls"}]})
+    answer = accumulator.build_response()
+    assert [(call.id, call.name, call.arguments) for call in answer.reply.calls] == [("a", "f", '{"a": 1}')]
+    assert (answer.reply.reasoning, answer.reply.finish_reason) == ("hm", "tool_calls")
     assert [block.after_seconds for block in answer.blocks] == [1.0, 2.0]
 
 

@@ -8,6 +8,7 @@ import pytest
 from bot.check.findings import Verdict
 from bot.check.judges import counts, engine, replies, seats, server, template
 from bot.check.observations import (
+    NO_REPLY,
     AbortProbeResult,
     Gauges,
     LoadProbeResult,
@@ -16,15 +17,18 @@ from bot.check.observations import (
     RouteResponse,
     StreamBlock,
 )
-from bot.domain import ToolCall
+from bot.domain import ToolCall, Usage
 
 REMOTE = Observations("http://gpu.example:8000/v1")
 IDLE = Gauges(0, 0)
-USAGE = {"prompt_tokens": 900, "completion_tokens": 372, "prompt_tokens_details": {"cached_tokens": 0}}
+USAGE = Usage(prompt_tokens=900, completion_tokens=372, cached_tokens=0)
 
 
-def make_response(**fields: Any) -> ProbeResponse:
-    return ProbeResponse(200, **{"finish": "stop", "usage": USAGE, "text": "ready", **fields})
+def make_response(
+    *, blocks: tuple[StreamBlock, ...] = (), sent_at: float = 0.0, **fields: Any
+) -> ProbeResponse:
+    said = {"text": "ready", "finish_reason": "stop", "usage": USAGE}
+    return ProbeResponse(200, reply=replace(NO_REPLY, **{**said, **fields}), blocks=blocks, sent_at=sent_at)
 
 
 def models_response(**row: Any) -> RouteResponse:
@@ -139,7 +143,7 @@ def test_uncounted_reasoning_is_explained_by_the_release(version: str, text: str
 def test_the_tokens_of_a_picture_are_told_by_the_count_of_its_prompt(
     prompt_tokens: int | None, text: str
 ) -> None:
-    response = make_response(usage={"prompt_tokens": prompt_tokens})
+    response = make_response(usage=Usage(prompt_tokens=prompt_tokens))
     observations = replace(REMOTE, answers={"picture": response})
     assert_verdict("pass", engine.judge_pictures(observations), text)
 
@@ -157,7 +161,7 @@ def test_arguments_are_looked_into(arguments: str, text: str) -> None:
 
 
 def test_calls_that_were_cut_tell_nothing_of_the_parser() -> None:
-    cut = make_response(text="", reasoning="so long a thought", finish="length")
+    cut = make_response(text="", reasoning="so long a thought", finish_reason="length")
     assert_verdict(
         "unknown", replies.judge_tool_calls(replace(REMOTE, answers={"tools, thinking": cut})), "was cut"
     )
@@ -170,7 +174,7 @@ def test_calls_that_were_cut_tell_nothing_of_the_parser() -> None:
     assert_verdict(
         "pass", replies.judge_tool_calls(replace(REMOTE, answers=both)), "in 1 of 2 replies: tools"
     )
-    only = replace(cut, finish="stop")
+    only = make_response(text="", reasoning="so long a thought")
     assert_verdict(
         "warn", replies.judge_tool_calls(replace(REMOTE, answers={"tools": only})), "only a thought came"
     )
@@ -293,7 +297,7 @@ def test_a_reply_that_is_not_what_was_asked_for_tells_nothing_of_a_cap() -> None
     assert_verdict(
         "unknown",
         engine.judge_reply_length(
-            replace(REMOTE, answers={"counting": make_response(text="No.", usage=None)})
+            replace(REMOTE, answers={"counting": make_response(text="No.", usage=Usage())})
         ),
         "unknown tokens",
     )
@@ -317,9 +321,7 @@ def with_cached_tokens(**tokens: int) -> Observations:
         "again": "tools, thinking, whole",
     }
     answers: dict[Any, ProbeResponse] = {
-        part: make_response(
-            usage={**USAGE, "prompt_tokens_details": {"cached_tokens": tokens.get(name, 800)}}
-        )
+        part: make_response(usage=replace(USAGE, cached_tokens=tokens.get(name, 800)))
         for name, part in parts.items()
     }
     return replace(REMOTE, answers=answers)
@@ -372,7 +374,7 @@ def make_blocks(*seconds: float) -> tuple[StreamBlock, ...]:
 
 def queued_response(seconds: float) -> ProbeResponse:
     return make_response(
-        blocks=make_blocks(seconds + 1, seconds + 2), server={"queue_time_ms": seconds * 1000}
+        blocks=make_blocks(seconds + 1, seconds + 2), server_timings={"queue_time_ms": seconds * 1000}
     )
 
 
@@ -469,6 +471,6 @@ def test_uncounted_steps_are_unknown(lacking: str) -> None:
 
 
 def test_cached_tokens_are_shown_without_the_size_of_the_prompt() -> None:
-    bare = make_response(usage={"completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 64}})
+    bare = make_response(usage=Usage(completion_tokens=1, cached_tokens=64))
     observations = replace(REMOTE, answers={"tools": bare, "tools, whole": bare})
     assert_verdict("pass", engine.judge_prefix_cache(observations), "the same prompt again: 64; a third: 64")

@@ -10,6 +10,7 @@ from bot.check.client import parse_gauges
 from bot.check.judges import counts, engine, replies, template
 from bot.check.observations import CallKind, Gauges, Observations, ProbeResponse, RouteResponse
 from bot.check.response import ResponseAccumulator, parse_error_message
+from bot.domain import Usage
 
 RECORDINGS = Path(__file__).parent.parent / "fixtures" / "endpoint"
 NOTHING_OBSERVED = Observations("http://gpu:8000/v1")
@@ -25,12 +26,12 @@ def replay_recording(name: str) -> ProbeResponse:
     exchange = load_recording(name)
     if exchange["status"] != 200:
         return ProbeResponse(exchange["status"], parse_error_message(exchange["body"]))
-    clock = count(1.0)
-    accumulator = ResponseAccumulator(0.0)
+    clock = count()
+    accumulator = ResponseAccumulator(lambda: float(next(clock)))
     lines = [line.removeprefix("data: ") for line in exchange["sse"] or () if line.startswith("data: {")]
     for chunk in map(json.loads, lines) if exchange["sse"] else [exchange["body"]]:
-        accumulator.add_chunk(chunk, next(clock))
-    return accumulator.build_response(200, next(clock))
+        accumulator.add_chunk(chunk)
+    return accumulator.build_response()
 
 
 def observe_recording(kind: CallKind, name: str) -> Observations:
@@ -39,20 +40,15 @@ def observe_recording(kind: CallKind, name: str) -> Observations:
 
 def test_a_whole_answer_is_heard_with_its_counts() -> None:
     answer = replay_recording("01-chat")
-    assert (answer.text, answer.finish, answer.output_tokens, answer.prompt_tokens, answer.cached_tokens) == (
-        "echo: Say hi",
-        "stop",
-        7,
-        17,
-        0,
-    )
+    assert (answer.reply.text, answer.reply.finish_reason) == ("echo: Say hi", "stop")
+    assert answer.usage == Usage(17, 0, 7, 0)
     assert counts.judge_whole_usage(observe_recording("plain", "01-chat")).status == "pass"
 
 
 def test_a_stream_is_counted_with_each_block() -> None:
     answer = replay_recording("14-force-include-usage-stream")
     assert [block.tokens for block in answer.blocks[:2]] == [1, 2]
-    assert (answer.blocks[-1].tokens, answer.output_tokens) == (4, 5)
+    assert (answer.blocks[-1].tokens, answer.usage.completion_tokens) == (4, 5)
     assert (
         counts.judge_stream_usage(observe_recording("counting", "14-force-include-usage-stream")).status
         == "pass"
@@ -89,12 +85,12 @@ def test_an_answer_that_is_all_thought_is_seen() -> None:
 
 
 def test_several_calls_stay_apart() -> None:
-    assert [call.name for call in replay_recording("02-tool-parallel-stream").calls] == [
+    assert [call.name for call in replay_recording("02-tool-parallel-stream").reply.calls] == [
         "get_weather",
         "get_weather",
         "noargs",
     ]
-    assert [call.name for call in replay_recording("02-tool-parallel").calls] == [
+    assert [call.name for call in replay_recording("02-tool-parallel").reply.calls] == [
         "get_weather",
         "get_weather",
         "noargs",

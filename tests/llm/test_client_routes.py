@@ -69,7 +69,9 @@ async def test_a_slow_server_is_not_waited_for() -> None:
     endpoint = ScriptedEndpoint()
     async with serve(endpoint.app) as url, connect_client(url) as client:
         endpoint.hold()
-        assert await client.ask_typed_questions("/decisions", QUESTION, timeout_seconds=0.02) == RouteAnswer()
+        assert (
+            await client.ask("/decisions", QUESTION, timeout_seconds=0.02, with_model=True) == RouteAnswer()
+        )
         endpoint.release()
     async with connect_client("http://127.0.0.1:9") as client:
         assert await client.count_tokens(MESSAGES, [TOOL], thinking=True) is None
@@ -85,7 +87,7 @@ async def test_a_question_and_the_call_after_it_share_a_connection() -> None:
         await endpoint.app(scope, receive, send)
 
     async with serve(note_peer) as url, connect_client(url) as client:
-        assert (await client.ask_typed_questions("/decisions", QUESTION, timeout_seconds=60)).body["answers"]
+        assert (await client.ask("/decisions", QUESTION, timeout_seconds=60, with_model=True)).body["answers"]
         assert await client.count_tokens(MESSAGES, [TOOL], thinking=True)
         await client.call(make_request(), ignore, ignore)
     assert len(peers) == 1

@@ -7,22 +7,18 @@ measured that way.
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
-from typing import Any
-
-import httpx
 
 from bot.bench.endpoint.result import MeasuredCall
 from bot.domain import Message, ModelRequest, Reply
-from bot.errors import EndpointAway, EndpointRefused, ServerAway
+from bot.errors import EndpointAway, ServerAway
 from bot.llm import server_api
 from bot.llm.client import ModelClient
 from bot.llm.dialect import PLAIN, VLLM, Dialect, find_dialect
-from bot.llm.endpoint_config import CONNECT_SECONDS, SILENCE_SECONDS
+from bot.llm.endpoint_config import SILENCE_SECONDS
 from bot.llm.seats import SeatLimiter
 from bot.llm.stream import StreamAccumulator, make_epoch_clock
 
 MAX_CONCURRENT_CALLS = 4
-MAX_REFUSAL_CHARACTERS = 200  # of a refusal that are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +57,9 @@ def build_request(text: str, max_tokens: int, *, thinking: bool = False) -> Mode
 class BenchClient:
     """Calls one endpoint; created by `open_client`."""
 
-    def __init__(self, target: BenchTarget, model_client: ModelClient, http: httpx.AsyncClient) -> None:
+    def __init__(self, target: BenchTarget, model_client: ModelClient) -> None:
         self._target = target
         self._model_client = model_client
-        self._http = http
         self._now = make_epoch_clock()
 
     async def open_connection(self) -> None:
@@ -74,37 +69,24 @@ class BenchClient:
     async def call(self, request: ModelRequest, *, streamed: bool) -> tuple[Reply, MeasuredCall]:
         """One answer, and its timings. Raises CallFailed."""
         if streamed:
-            reply = await self._call_streamed(request)
+            reply = await self._model_client.call(request, lambda text: None, lambda: None)
         else:
             reply = await self._call_whole(request)
         return reply, _to_call(reply, streamed=streamed)
-
-    async def _call_streamed(self, request: ModelRequest) -> Reply:
-        return await self._model_client.call(request, lambda text: None, lambda: None)
 
     async def _call_whole(self, request: ModelRequest) -> Reply:
         body = self._target.dialect.build_body(self._target.model, request) | {"stream": False}
         del body["stream_options"]
         accumulator = StreamAccumulator(self._now)
         accumulator.mark_seat()
-        try:
-            response = await self._http.post(f"{self._target.url}/chat/completions", json=body)
-            if not response.is_success:
-                raise _to_error(response, accumulator)
-            accumulator.add_chunk(_to_chunk(response.json()))
-        except httpx.TimeoutException:
-            raise EndpointAway(
-                f"The endpoint was silent for {SILENCE_SECONDS:g} s.", accumulator.build_reply(is_ended=False)
-            ) from None
-        except httpx.HTTPError:
-            raise EndpointAway(
-                "The endpoint cut the connection.", accumulator.build_reply(is_ended=False)
-            ) from None
-        except (ValueError, LookupError, TypeError):
-            raise EndpointAway(
-                "The endpoint sent what cannot be read.", accumulator.build_reply(is_ended=False)
-            ) from None
-        return accumulator.build_reply()
+        answer = await self._model_client.ask("/chat/completions", body, timeout_seconds=SILENCE_SECONDS)
+        with contextlib.suppress(ValueError):
+            accumulator.add_chunk(answer.body)
+        reply = accumulator.build_reply()
+        if reply.finish_reason is None:
+            status = f" (HTTP {answer.refusal})" if answer.refusal else ""
+            raise EndpointAway(f"The endpoint sent no whole reply that can be read{status}.", reply)
+        return reply
 
 
 @contextlib.asynccontextmanager
@@ -117,33 +99,10 @@ async def open_client(target: BenchTarget) -> AsyncIterator[BenchClient]:
         dialect=target.dialect,
         api_key=target.api_key,
     )
-    headers = {"Authorization": f"Bearer {target.api_key}"} if target.api_key else {}
-    timeout = httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS, pool=None)
     try:
-        async with httpx.AsyncClient(headers=headers, timeout=timeout, trust_env=False) as http:
-            yield BenchClient(target, llm, http)
+        yield BenchClient(target, llm)
     finally:
         await llm.close()
-
-
-def _to_chunk(body: Any) -> dict[str, Any]:
-    """A whole reply as the one chunk it would be in a stream."""
-    choice = body["choices"][0]
-    message = dict(choice["message"])
-    message["tool_calls"] = [
-        call | {"index": index} for index, call in enumerate(message.get("tool_calls") or ())
-    ]
-    return dict(body) | {"choices": [{"delta": message, "finish_reason": choice.get("finish_reason")}]}
-
-
-def _to_error(response: httpx.Response, accumulator: StreamAccumulator) -> EndpointAway | EndpointRefused:
-    partial = accumulator.build_reply(is_ended=False)
-    status = response.status_code
-    text = " ".join(response.text.split())[:MAX_REFUSAL_CHARACTERS]
-    if status >= 500 or status in {408, 429}:
-        words = f": {text}" if text else "."
-        return EndpointAway(f"The endpoint is busy or not ready (HTTP {status}){words}", partial)
-    return EndpointRefused(f"The endpoint refused the request (HTTP {status}): {text}", partial)
 
 
 def _to_call(reply: Reply, *, streamed: bool) -> MeasuredCall:

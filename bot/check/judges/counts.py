@@ -14,7 +14,7 @@ def judge_stream_usage(observations: Observations) -> Verdict:
     responses = observations.ok_responses(*_STREAMED_CALLS)
     if not responses:
         return unknown_verdict(f"No stream came: {observations.unknown_reason('counting')}.")
-    if any(response.output_tokens is None for response in responses):
+    if any(response.usage.completion_tokens is None for response in responses):
         return fail_verdict(
             "Streams end without a count of their tokens: nothing is known of what turns cost.",
             "--enable-force-include-usage",
@@ -32,7 +32,7 @@ def judge_whole_usage(observations: Observations) -> Verdict:
     responses = observations.ok_responses(*_WHOLE_CALLS)
     if not responses:
         return unknown_verdict(f"No whole reply came: {observations.unknown_reason('plain')}.")
-    if any(response.output_tokens is None for response in responses):
+    if any(response.usage.completion_tokens is None for response in responses):
         return warn_verdict(
             "Replies that are not streamed are not counted.", "let a proxy in front pass `usage`"
         )
@@ -44,7 +44,7 @@ def judge_cached_tokens(observations: Observations) -> Verdict:
     responses = _counted_responses(observations, *NON_THINKING_CALLS, *THINKING_CALLS)
     if not responses:
         return unknown_verdict("No reply was counted.")
-    if any(response.cached_tokens is None for response in responses):
+    if any(response.usage.cached_tokens is None for response in responses):
         return warn_verdict("What the cache had of a prompt is not told.", "--enable-prompt-tokens-details")
     return pass_verdict("Told with each reply.")
 
@@ -56,7 +56,7 @@ def judge_reasoning_tokens(observations: Observations) -> Verdict:
         responses = _counted_responses(observations, *NON_THINKING_CALLS)
     if not responses:
         return unknown_verdict("No reply was counted.")
-    if all(response.reasoning_tokens is not None for response in responses):
+    if all(response.usage.reasoning_tokens is not None for response in responses):
         return pass_verdict("Told with each reply.")
     if any(map(has_leaked_thoughts, observations.ok_responses(*THINKING_CALLS))):
         return unknown_verdict("Thoughts come as text, so nobody can count them apart.")
@@ -72,7 +72,7 @@ def judge_timings(observations: Observations) -> Verdict:
     responses = observations.ok_responses(*_WHOLE_CALLS)
     if not responses:
         return unknown_verdict(f"No whole reply came: {observations.unknown_reason('plain')}.")
-    if any(response.server is None for response in responses):
+    if any(response.reply.server_timings is None for response in responses):
         return warn_verdict(
             "The server does not tell its own times of a reply.", "--enable-per-request-metrics"
         )
@@ -81,10 +81,10 @@ def judge_timings(observations: Observations) -> Verdict:
 
 def has_leaked_thoughts(response: ProbeResponse) -> bool:
     """Whether thoughts, or their markup, are in the text of a response."""
-    text = response.text.lstrip()
+    text = response.reply.text.lstrip()
     return "<|channel>" in text or "<channel|>" in text or text.startswith("thought\n")
 
 
 def _counted_responses(observations: Observations, *kinds: CallKind) -> tuple[ProbeResponse, ...]:
     responses = observations.ok_responses(*kinds)
-    return tuple(response for response in responses if response.output_tokens is not None)
+    return tuple(response for response in responses if response.usage.completion_tokens is not None)

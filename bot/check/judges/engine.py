@@ -38,18 +38,18 @@ def judge_reply_length(observations: Observations) -> Verdict:
     response = observations.answers.get("counting")
     if response is None or not response.ok:
         return unknown_verdict(f"No long reply came: {observations.unknown_reason('counting')}.")
-    numbers = re.findall(r"\d+", response.text)
-    if numbers[-1:] == [str(LAST_NUMBER)] and response.finish != "length":
+    numbers = re.findall(r"\d+", response.reply.text)
+    if numbers[-1:] == [str(LAST_NUMBER)] and response.reply.finish_reason != "length":
         return pass_verdict("A reply of some 300 tokens came to its end.")
-    tokens = response.output_tokens
+    tokens = response.usage.completion_tokens
     length = "unknown" if tokens is None else str(tokens)
-    if response.finish == "length" and (tokens or 0) < MAX_OUTPUT_TOKENS:
+    if response.reply.finish_reason == "length" and (tokens or 0) < MAX_OUTPUT_TOKENS:
         return fail_verdict(
             f"Replies are cut after {length} tokens, though {MAX_OUTPUT_TOKENS} were allowed.",
             "no --override-generation-config with max_new_tokens; vLLM 0.24 or newer",
         )
     return unknown_verdict(
-        f"The reply was not what was asked for ({length} tokens, ended by {response.finish})."
+        f"The reply was not what was asked for ({length} tokens, ended by {response.reply.finish_reason})."
     )
 
 
@@ -76,9 +76,9 @@ def is_autoregressive(observations: Observations) -> bool:
     if observations.before is not None and observations.before.committed is not None:
         return False
     response = observations.answers.get("counting")
-    if response is None or not response.ok or not response.blocks or response.output_tokens is None:
+    if response is None or not response.ok or not response.blocks or response.usage.completion_tokens is None:
         return False
-    return _writes_token_by_token(response, response.output_tokens)
+    return _writes_token_by_token(response, response.usage.completion_tokens)
 
 
 def judge_output(observations: Observations) -> Verdict:
@@ -87,7 +87,7 @@ def judge_output(observations: Observations) -> Verdict:
     if response is None or not response.ok or not response.blocks:
         return unknown_verdict(f"No stream came: {observations.unknown_reason('counting')}.")
     count = len(response.blocks)
-    tokens = response.output_tokens
+    tokens = response.usage.completion_tokens
     if is_autoregressive(observations):
         return pass_verdict(
             f"Token by token, {tokens} tokens in {count} blocks: no diffusion model. What is used is shown "
@@ -128,25 +128,25 @@ def judge_prefix_cache(observations: Observations) -> Verdict:
     if not (first.ok and repeated.ok):
         status = repeated.status if first.ok else first.status
         return unknown_verdict(f"The prompt that is sent twice was refused (HTTP {status}).")
-    if repeated.cached_tokens is None:
+    if repeated.usage.cached_tokens is None:
         return unknown_verdict("What was cached is not told.")
-    if repeated.cached_tokens == 0:
+    if repeated.usage.cached_tokens == 0:
         return warn_verdict(
             "The same prompt again: nothing of it was cached.", "no --no-enable-prefix-caching"
         )
     observation = _describe_cached(observations, repeated)
     thinking_again = observations.answers.get("tools, thinking, whole")
-    if thinking_again is not None and thinking_again.ok and thinking_again.cached_tokens == 0:
+    if thinking_again is not None and thinking_again.ok and thinking_again.usage.cached_tokens == 0:
         return warn_verdict(
             f"{observation}. One lineage pushes the other out.", "more memory: --gpu-memory-utilization"
         )
-    if first.cached_tokens == 0:
+    if first.usage.cached_tokens == 0:
         return warn_verdict(
             f"{observation}. Who shares only the head finds nothing, even the third.",
             "--prefix-cache-retention-interval 512",
         )
     second = observations.answers.get("counting")
-    if second is not None and second.ok and second.cached_tokens == 0:
+    if second is not None and second.ok and second.usage.cached_tokens == 0:
         return pass_verdict(f"{observation}. {SPARSE_CACHE}")
     return pass_verdict(f"{observation}.")
 
@@ -157,7 +157,7 @@ def judge_pictures(observations: Observations) -> Verdict:
     if response is None:
         return unknown_verdict(f"Not asked: {observations.unknown_reason('picture')}.")
     if response.ok:
-        found = find_image_tokens(response.prompt_tokens)
+        found = find_image_tokens(response.usage.prompt_tokens)
         return pass_verdict("Accepted." if found is None else f"Accepted; each takes {found:,} tokens.")
     return warn_verdict(
         f"Pictures are refused (HTTP {response.status}): {response.error_message}",
@@ -211,13 +211,13 @@ def _canvas_length_limits(response: ProbeResponse, tokens: int) -> tuple[int, in
 
 def _describe_cached(observations: Observations, repeated: ProbeResponse) -> str:
     """How many tokens of each prompt were cached."""
-    text = f"the same prompt again: {repeated.cached_tokens:,}"
-    if repeated.prompt_tokens is not None:
-        text += f" of {repeated.prompt_tokens:,} tokens"
+    text = f"the same prompt again: {repeated.usage.cached_tokens:,}"
+    if repeated.usage.prompt_tokens is not None:
+        text += f" of {repeated.usage.prompt_tokens:,} tokens"
     for name, kind in _CACHE_CALLS.items():
         response = observations.answers.get(kind)
-        if response is not None and response.ok and response.cached_tokens is not None:
-            text += f"; {name}: {response.cached_tokens:,}"
+        if response is not None and response.ok and response.usage.cached_tokens is not None:
+            text += f"; {name}: {response.usage.cached_tokens:,}"
     return text
 
 

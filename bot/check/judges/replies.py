@@ -35,7 +35,9 @@ def judge_tool_calls(observations: Observations) -> Verdict:
     refusal = next((response for response in responses.values() if not response.ok), None)
     if refusal is not None:
         return _judge_tool_refusal(refusal)
-    complete = {kind: response for kind, response in responses.items() if response.finish != "length"}
+    complete = {
+        kind: response for kind, response in responses.items() if response.reply.finish_reason != "length"
+    }
     if not complete:
         return unknown_verdict("Every reply was cut before its calls could be whole.")
     problems = {kind: _find_call_problem(response) for kind, response in complete.items()}
@@ -44,7 +46,7 @@ def judge_tool_calls(observations: Observations) -> Verdict:
         kinds = "; ".join(complete)
         return pass_verdict(f"Parsed in {len(complete)} of {len(responses)} replies: {kinds}.")
     observation = "; ".join(f"{kind}: {problem}" for kind, problem in wrong.items())
-    if any(_MARKUP.search(complete[kind].text) or complete[kind].calls for kind in wrong):
+    if any(_MARKUP.search(complete[kind].reply.text) or complete[kind].reply.calls for kind in wrong):
         return fail_verdict(f"{observation}.", f"{_PARSER_FLAGS}, and vLLM 0.33 or newer")
     return warn_verdict(
         f"{observation}.", "ask again; if it stays so, see --chat-template and --tool-call-parser"
@@ -54,9 +56,9 @@ def judge_tool_calls(observations: Observations) -> Verdict:
 def judge_parallel_calls(observations: Observations) -> Verdict:
     """Whether one reply can have several calls."""
     call_counts = [
-        len(response.calls)
+        len(response.reply.calls)
         for response in observations.ok_responses(*CALLS_WITH_TOOLS)
-        if response.finish != "length" and _find_call_problem(response) is None
+        if response.reply.finish_reason != "length" and _find_call_problem(response) is None
     ]
     if not call_counts:
         return unknown_verdict("No call was parsed.")
@@ -79,7 +81,7 @@ def judge_thinking_switch(observations: Observations) -> Verdict:
         return fail_verdict(
             "The chat template renders the same prompt with thinking and without.", _TEMPLATE_FIX
         )
-    if any(_has_thought(response) and response.text for response in off):
+    if any(_has_thought(response) and response.reply.text for response in off):
         return fail_verdict("It thinks though it was told not to.", _TEMPLATE_FIX)
     if not any(_has_thought(response) for response in on):
         return fail_verdict(f"It does not think though it was told to, in {len(on)} replies.", _TEMPLATE_FIX)
@@ -112,7 +114,7 @@ def judge_thoughts_apart(observations: Observations) -> Verdict:
     leaking_kinds = [kind for kind, response in responses.items() if has_leaked_thoughts(response)]
     if leaking_kinds:
         return fail_verdict(f"Thoughts come as text: {'; '.join(leaking_kinds)}.", _REASONING_FIX)
-    if not any(response.reasoning for response in responses.values()):
+    if not any(response.reply.reasoning for response in responses.values()):
         return unknown_verdict("Nothing was thought.")
     return pass_verdict("Thoughts come apart from the answer.")
 
@@ -124,7 +126,7 @@ def judge_answers_apart(observations: Observations) -> Verdict:
     if not responses:
         return unknown_verdict(f"No reply came: {observations.unknown_reason('plain')}.")
     missing = {kind: response for kind, response in responses.items() if _has_no_answer(response)}
-    as_thought = [kind for kind, response in missing.items() if response.reasoning]
+    as_thought = [kind for kind, response in missing.items() if response.reply.reasoning]
     if as_thought:
         return warn_verdict(
             f"The whole answer came as a thought: {'; '.join(as_thought)}. "
@@ -155,11 +157,15 @@ def _ok_responses_by_kind(
 
 def _has_no_answer(response: ProbeResponse) -> bool:
     """Whether neither text nor calls came, though the reply was not cut."""
-    return not response.text.strip() and not response.calls and response.finish != "length"
+    return (
+        not response.reply.text.strip()
+        and not response.reply.calls
+        and response.reply.finish_reason != "length"
+    )
 
 
 def _has_thought(response: ProbeResponse) -> bool:
-    return bool(response.reasoning.strip()) or has_leaked_thoughts(response)
+    return bool(response.reply.reasoning.strip()) or has_leaked_thoughts(response)
 
 
 def _renders_alike(observations: Observations) -> bool:
@@ -172,15 +178,15 @@ def _renders_alike(observations: Observations) -> bool:
 
 def _find_call_problem(response: ProbeResponse) -> str | None:
     """What is wrong with a reply that should have called a tool."""
-    if not response.calls:
-        if _MARKUP.search(response.text):
+    if not response.reply.calls:
+        if _MARKUP.search(response.reply.text):
             return "the call came as text"
-        if response.text.strip():
+        if response.reply.text.strip():
             return "answered without a call"
-        if response.reasoning:
+        if response.reply.reasoning:
             return "only a thought came"
         return "nothing came"
-    problems = map(_find_argument_problem, response.calls)
+    problems = map(_find_argument_problem, response.reply.calls)
     return next((problem for problem in problems if problem is not None), None)
 
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bot.bench.endpoint.client import BenchTarget, build_request, find_target, open_client
-from bot.errors import EndpointAway, EndpointRefused, ServerAway
+from bot.errors import EndpointAway, ServerAway
 from bot.http_server import serve
 from bot.sim.vllm.server import Timing
 from tests.support.bench_endpoint import build_bench_endpoint
@@ -26,16 +26,14 @@ async def test_a_server_without_a_model_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "model", "error", "complaint"),
+    ("fault", "model", "complaint"),
     [
-        (None, "zzz", EndpointRefused, "refused the request .HTTP 404.: .*zzz"),
-        ("reset", "diffusiongemma", EndpointAway, "cut the connection"),
-        ("busy", "diffusiongemma", EndpointAway, "HTTP 503.: .*currently busy"),
+        (None, "zzz", r"no whole reply .*\(HTTP 404\)"),
+        ("reset", "diffusiongemma", "no whole reply"),
+        ("busy", "diffusiongemma", r"no whole reply .*\(HTTP 503\)"),
     ],
 )
-async def test_failures_of_whole_replies_are_described(
-    fault: str | None, model: str, error: type[Exception], complaint: str
-) -> None:
+async def test_failures_of_whole_replies_are_described(fault: str | None, model: str, complaint: str) -> None:
     endpoint = build_bench_endpoint(Timing.instant())
     if fault:
         endpoint.inject_fault(fault, times=None)  # type: ignore[arg-type]  # a plain str
@@ -43,7 +41,7 @@ async def test_failures_of_whole_replies_are_described(
         serve(endpoint.app) as url,
         open_client(BenchTarget(f"{url}/v1", "k", model, None, "0.33.0")) as client,
     ):
-        with pytest.raises(error, match=complaint):
+        with pytest.raises(EndpointAway, match=complaint):
             await client.call(build_request("hello", 256), streamed=False)
 
 
@@ -60,10 +58,10 @@ async def test_a_whole_reply_that_cannot_be_read_or_never_comes_is_named(
     app = Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])
     async with serve(app) as url:
         async with open_client(BenchTarget(f"{url}/v1", None, "m", None, None)) as client:
-            with pytest.raises(EndpointAway, match="cannot be read"):
+            with pytest.raises(EndpointAway, match="no whole reply"):
                 await client.call(build_request("hello", 256), streamed=False)
         monkeypatch.setattr("bot.bench.endpoint.client.SILENCE_SECONDS", 0.05)
         silent.set()
         async with open_client(BenchTarget(f"{url}/v1", None, "m", None, None)) as client:
-            with pytest.raises(EndpointAway, match=r"silent for 0\.05 s"):
+            with pytest.raises(EndpointAway, match="no whole reply"):
                 await client.call(build_request("hello", 256), streamed=False)
