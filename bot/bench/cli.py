@@ -15,6 +15,7 @@ from bot.terminal import Work, write_output
 
 if TYPE_CHECKING:
     from bot.bench.endpoint.terminal import MeasureEndpoint
+    from bot.bench.policies.output import PolicyReport, ScoreT
     from bot.bench.policies.typed_reads import ReadCase
     from bot.llm.read_gains import ReadUse
 
@@ -98,14 +99,12 @@ def thinking(
     out: GainFolderOption = None,
 ) -> None:
     """Measure the choice to think: in which turns it is made, and how fast."""
-    from bot.bench.policies.output import format_json, format_lines
     from bot.bench.policies.thinking import list_read_cases, run_thinking
 
     if endpoint is not None:
         _measure_reads("thinking", list_read_cases(data), endpoint, key, out)
         return
-    report = run_thinking(data, functools.partial(typer.echo, err=True))
-    write_output(format_json(report) if json else format_lines(report))
+    _print_report(run_thinking(data, _print_progress), as_json=json)
 
 
 @bench.command(epilog="Examples: canvasgram bench prefill · canvasgram bench prefill --turns 200 --check")
@@ -118,13 +117,10 @@ def prefill(
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 if too much is computed.")] = False,
 ) -> None:
     """Measure how much of the prompts an endpoint computes. Compares with the least for the same prompts."""
-    from bot.bench.policies.prefill import PrefillOptions, format_json, format_lines, run_prefill
+    from bot.bench.policies.prefill import PrefillOptions, run_prefill
 
     options = PrefillOptions(turns) if budget is None else PrefillOptions(turns, budget)
-    report = run_prefill(options, functools.partial(typer.echo, err=True))
-    write_output(format_json(report) if json else format_lines(report))
-    if check and not report.has_passed:
-        raise typer.Exit(1)
+    _print_report(run_prefill(options, _print_progress), as_json=json, must_hold=check)
 
 
 @bench.command(
@@ -147,30 +143,20 @@ def many_tools(  # noqa: PLR0913  # an option is an argument here
     out: GainFolderOption = None,
 ) -> None:
     """Measure how the model reaches one of many tools, or what it is told of real documents."""
-    from bot.bench.policies import documents as document_bench
-    from bot.bench.policies import tool_search as search_bench
-    from bot.bench.policies.output import format_json
+    from bot.bench.policies.documents import DocumentOptions, run_documents
+    from bot.bench.policies.tool_search import ToolSearchOptions, list_read_cases, run_tool_search
 
     if (documents is None) == (not data):
         raise typer.BadParameter("Give --data or --documents, one of them.")
-    print_line = functools.partial(typer.echo, err=True)
-    search_options = search_bench.ToolSearchOptions(tuple(data or ()), registered)
-    if endpoint is not None and documents is None:
-        _measure_reads("tools", search_bench.list_read_cases(search_options), endpoint, key, out)
-        return
     if documents is not None:
-        document_report = document_bench.run_documents(document_bench.DocumentOptions(documents), print_line)
-        has_passed = document_report.has_passed
-        lines = document_bench.format_lines(document_report)
-        text = format_json(document_report)
-    else:
-        report = search_bench.run_tool_search(search_options, print_line)
-        has_passed = report.has_passed
-        lines = search_bench.format_lines(report)
-        text = format_json(report)
-    write_output(text if json else lines)
-    if check and not has_passed:
-        raise typer.Exit(1)
+        report = run_documents(DocumentOptions(documents), _print_progress)
+        _print_report(report, as_json=json, must_hold=check)
+        return
+    options = ToolSearchOptions(tuple(data or ()), registered)
+    if endpoint is not None:
+        _measure_reads("tools", list_read_cases(options), endpoint, key, out)
+        return
+    _print_report(run_tool_search(options, _print_progress), as_json=json, must_hold=check)
 
 
 @bench.command(
@@ -187,14 +173,12 @@ def recall(
     out: GainFolderOption = None,
 ) -> None:
     """Measure what a search of a chat finds. Shows BM25 beside it."""
-    from bot.bench.policies.output import format_json
-    from bot.bench.policies.recall import format_lines, list_read_cases, run_recall
+    from bot.bench.policies.recall import list_read_cases, run_recall
 
     if endpoint is not None:
         _measure_reads("recall", list_read_cases(data), endpoint, key, out)
         return
-    report = run_recall(data, functools.partial(typer.echo, err=True))
-    write_output(format_json(report) if json else format_lines(report))
+    _print_report(run_recall(data, _print_progress), as_json=json)
 
 
 @bench.command(epilog="Example: canvasgram bench questions --endpoint http://gpu:8000/v1")
@@ -218,6 +202,18 @@ def _measure_reads(
     write_output(asyncio.run(measure_reads(EndpointAddress(endpoint, key), use, cases, out)))
 
 
+_print_progress = functools.partial(typer.echo, err=True)
+
+
+def _print_report(report: "PolicyReport[ScoreT]", *, as_json: bool, must_hold: bool = False) -> None:
+    """Print a report; `must_hold`: exit with 1 if it does not hold."""
+    from bot.bench.policies.output import format_json, format_lines
+
+    write_output(format_json(report) if as_json else format_lines(report))
+    if must_hold and not report.holds:
+        raise typer.Exit(1)
+
+
 def _build_work(
     measure: "MeasureEndpoint", out: Path | None, as_json: bool, *, compare: bool = False
 ) -> Work:
@@ -226,5 +222,5 @@ def _build_work(
     return functools.partial(
         run_and_print,
         measure,
-        OutputOptions(write_output, functools.partial(typer.echo, err=True), out, as_json, compare),
+        OutputOptions(write_output, _print_progress, out, as_json, compare),
     )

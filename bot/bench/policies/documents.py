@@ -6,9 +6,8 @@ valid calls of it are sampled, written as the endpoint's parser writes them, and
 
 import json
 import resource
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -16,12 +15,11 @@ from typing import Any
 from bot.agent.tool_calls import CheckedCall, check_call
 from bot.agent.tool_search import SearchableTools
 from bot.bench.harness import machine
-from bot.bench.harness.statistics import median, percentile
+from bot.bench.policies.output import PolicyReport, PrintLine
 from bot.bench.policies.sample_calls import CallSampler, write_as_endpoint
 from bot.bench.policies.told_judgement import find_gaps
 from bot.domain import ToolCall, ToolResult
 from bot.errors import QuestionRefused
-from bot.tables import Line, TextTable
 from tools.base import Tool, ToolContext
 from tools.http.routes import HttpRoute
 from tools.openapi.loader import DocumentUnreadable, load_document
@@ -37,7 +35,10 @@ MAX_EXAMPLES = 20
 
 _ABSENT = object()
 
-PrintLine = Callable[[str], None]
+TITLES = (
+    *("document", "operations", "unusable", "with a body", "bare object", "required hidden"),
+    *("choices hidden", "longest told", "calls", "refused", "changed", "read", "told"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +49,14 @@ class DocumentOptions:
     calls: int = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DocumentScore:
     """What came of one document, or of all.
 
     `bodies` are operations with a body; of all, `bare` have an argument, or a part of one, told as a bare
     object, `hidden` a required name that is not told, `choiceless` choices that are not told.
-    `calls` were sampled and checked, `refused` and `changed` of them. `milliseconds` is the time to read an
-    operation, `told_milliseconds` to derive what is told of it.
+    `calls` were sampled and checked, `refused` and `changed` of them. `read_seconds` is the time to read the
+    operations, `told_seconds` to derive what is told of them.
     """
 
     document: str
@@ -69,84 +70,88 @@ class DocumentScore:
     calls: int = 0
     refused: int = 0
     changed: int = 0
-    milliseconds: float = 0.0
-    told_milliseconds: float = 0.0
+    read_seconds: float = 0.0
+    told_seconds: float = 0.0
+
+    def add(self, other: "DocumentScore") -> None:
+        """Count another document as well."""
+        longest_told = max(self.longest_told, other.longest_told)
+        for field in fields(self)[1:]:
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+        self.longest_told = longest_told
+
+    def format_cells(self) -> tuple[str, ...]:
+        """A row of the table."""
+        document, *counts, read_seconds, told_seconds = astuple(self)
+        means = (1e3 * seconds / max(1, self.operations) for seconds in (read_seconds, told_seconds))
+        return (document, *(f"{count:,}" for count in counts), *(f"{mean:.1f} ms" for mean in means))
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentReport:
-    """All figures of a run, the sums last; `examples` are of what went wrong, a line each."""
+def run_documents(
+    options: DocumentOptions, print_line: PrintLine = lambda line: None
+) -> PolicyReport[DocumentScore]:
+    """Judge every document of the folder, the sums last; the notes are examples of what went wrong.
 
-    scores: tuple[DocumentScore, ...]
-    examples: tuple[str, ...]
-    conditions: tuple[tuple[str, str], ...]
-
-    @property
-    def has_passed(self) -> bool:
-        """Whether nothing needed is hidden, and nearly all calls arrive as they were meant."""
-        total = self.scores[-1]
-        bad_calls = total.refused + total.changed
-        return total.bare == total.hidden == 0 and bad_calls <= MAX_CHANGED_SHARE * total.calls
-
-
-@dataclass(slots=True)
-class _Tally:
-    """Counts of one document while it is judged."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    read_seconds: list[float] = field(default_factory=list)
-    told_seconds: list[float] = field(default_factory=list)
-    longest_told: int = 0
-    examples: list[str] = field(default_factory=list)
-
-
-def run_documents(options: DocumentOptions, print_line: PrintLine = lambda line: None) -> DocumentReport:
-    """Judge every document of the folder. Raises QuestionRefused if there are none."""
+    The report holds if nothing needed is hidden, and nearly all calls arrive as they were meant. Raises
+    QuestionRefused if there are no documents.
+    """
     paths = sorted(path for path in options.folder.glob("*") if path.suffix in (".json", ".yaml", ".yml"))
     if not paths:
         raise QuestionRefused(f"No JSON or YAML documents lie in {options.folder}.")
     started_at = perf_counter()
-    scores = []
-    examples: list[str] = []
+    scores = list[DocumentScore]()
+    total = DocumentScore("together")
+    examples = list[str]()
     for path in paths:
         print_line(f"reading: {path}")
-        tally = _Tally()
+        score = DocumentScore(path.stem)
         try:
-            _judge_document(path, options, tally)
+            found = list(_judge_document(path, options, score))
         except DocumentUnreadable as error:
             examples.append(f"{path.stem} cannot be read: {error}")
             continue
-        scores.append(_to_score(path.stem, tally))
-        examples += [f"{path.stem} {example}" for example in tally.examples]
+        scores.append(score)
+        total.add(score)
+        examples += [f"{path.stem} {example}" for example in found]
     conditions = [*_describe_conditions(options), ("took", f"{perf_counter() - started_at:.0f} s in all")]
-    return DocumentReport((*scores, _sum_scores(scores)), tuple(examples[:MAX_EXAMPLES]), tuple(conditions))
+    is_told = total.bare == total.hidden == 0
+    return PolicyReport(
+        TITLES,
+        (*scores, total),
+        tuple(conditions),
+        notes=tuple(examples[:MAX_EXAMPLES]),
+        holds=is_told and total.refused + total.changed <= MAX_CHANGED_SHARE * total.calls,
+    )
 
 
-def _judge_document(path: Path, options: DocumentOptions, tally: _Tally) -> None:
+def _judge_document(path: Path, options: DocumentOptions, score: DocumentScore) -> Iterator[str]:
+    """Count into `score`; yields examples of what went wrong."""
     outline = Outline(load_document(path.read_bytes()), BASE_URL, ServerSettings(BASE_URL))
     sampler = CallSampler(len(path.stem))
     for operation in outline.list_operations():
-        tally.counts["operations"] += 1
+        score.operations += 1
         started_at = perf_counter()
         try:
             route = build_route(outline, operation, "")
         except DocumentUnreadable:
-            tally.counts["unusable"] += 1
+            score.unusable += 1
             continue
-        tally.read_seconds.append(perf_counter() - started_at)
-        _judge_route(route, sampler, options.calls, tally)
+        score.read_seconds += perf_counter() - started_at
+        yield from _judge_route(route, sampler, options.calls, score)
 
 
-def _judge_route(route: HttpRoute, sampler: CallSampler, calls: int, tally: _Tally) -> None:
+def _judge_route(route: HttpRoute, sampler: CallSampler, calls: int, score: DocumentScore) -> Iterator[str]:
     started_at = perf_counter()
     told = build_told_schema(route.checked).schema
-    tally.told_seconds.append(perf_counter() - started_at)
-    tally.longest_told = max(tally.longest_told, len(str(told)))
-    tally.counts["bodies"] += route.body is not None
+    score.told_seconds += perf_counter() - started_at
+    score.longest_told = max(score.longest_told, len(str(told)))
+    score.bodies += route.body is not None
     gaps = list(find_gaps(route.checked, told))
-    for kind in {gap.kind for gap in gaps}:
-        tally.counts[kind] += 1
-    tally.examples += [f"{route.name}: {gap.kind} {gap.path}" for gap in gaps[:1]]
+    kinds = {gap.kind for gap in gaps}
+    score.bare += "bare object" in kinds
+    score.hidden += "required name" in kinds
+    score.choiceless += "choices" in kinds
+    yield from (f"{route.name}: {gap.kind} {gap.path}" for gap in gaps[:1])
     tool = Tool(route.name, route.description, route.checked, _do_nothing, told=told, source="bench")
     tools = {**SearchableTools([tool]).tools}
     for number in range(calls):
@@ -154,13 +159,13 @@ def _judge_route(route: HttpRoute, sampler: CallSampler, calls: int, tally: _Tal
         if arguments is None:
             continue
         checked = _check_as_written(tool, tools, arguments, is_found=number % 2 == 1)
-        tally.counts["calls"] += 1
+        score.calls += 1
         if isinstance(checked, ToolResult):
-            tally.counts["refused"] += 1
-            tally.examples.append(f"{route.name} refused: {checked.text[:200]}")
+            score.refused += 1
+            yield f"{route.name} refused: {checked.text[:200]}"
         elif not hold_same(checked.arguments, arguments):
-            tally.counts["changed"] += 1
-            tally.examples.append(f"{route.name} changed: {arguments} to {checked.arguments}"[:300])
+            score.changed += 1
+            yield f"{route.name} changed: {arguments} to {checked.arguments}"[:300]
 
 
 def _check_as_written(
@@ -190,75 +195,11 @@ async def _do_nothing(arguments: Mapping[str, Any], context: ToolContext) -> Non
     """No tool is run here."""
 
 
-def _to_score(name: str, tally: _Tally) -> DocumentScore:
-    counts = tally.counts
-    return DocumentScore(
-        name,
-        operations=counts["operations"],
-        unusable=counts["unusable"],
-        bodies=counts["bodies"],
-        bare=counts["bare object"],
-        hidden=counts["required name"],
-        choiceless=counts["choices"],
-        longest_told=tally.longest_told,
-        calls=counts["calls"],
-        refused=counts["refused"],
-        changed=counts["changed"],
-        milliseconds=1e3 * (median(tally.read_seconds) or 0.0),
-        told_milliseconds=1e3 * (percentile(tally.told_seconds, 0.9) or 0.0),
-    )
-
-
-def _sum_scores(scores: list[DocumentScore]) -> DocumentScore:
-    sums = {
-        name: sum(getattr(score, name) for score in scores)
-        for name in (
-            *("operations", "unusable", "bodies", "bare", "hidden", "choiceless"),
-            *("calls", "refused", "changed"),
-        )
-    }
-    return DocumentScore(
-        "together",
-        **sums,
-        longest_told=max((score.longest_told for score in scores), default=0),
-        milliseconds=max((score.milliseconds for score in scores), default=0.0),
-        told_milliseconds=max((score.told_milliseconds for score in scores), default=0.0),
-    )
-
-
 def _describe_conditions(options: DocumentOptions) -> Iterator[tuple[str, str]]:
     yield "calls", f"{options.calls} of each operation, sampled from what its arguments are checked against"
     yield "written", "as the endpoint's parser does, every second as `use_tool` gives it: all as texts"
     yield "ambiguous", "a text that spells a number or true where both may stand counts as the value"
-    yield "times", "the median to read an operation, the 90th percentile to derive what is told"
+    yield "times", "the mean to read an operation, and to derive what is told of it"
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     yield "memory", f"{peak:,.0f} MiB at most in this process, the largest document included"
     yield "load", machine.describe_load()
-
-
-def format_lines(report: DocumentReport) -> Iterator[Line]:
-    """A table of the figures, and below it examples and the conditions."""
-    head = (
-        *("document", "operations", "unusable", "with a body", "bare object", "required hidden"),
-        *("choices hidden", "longest told", "calls", "refused", "changed", "read", "told"),
-    )
-    rows = [
-        (
-            score.document,
-            *(
-                f"{count:,}"
-                for count in (
-                    *(score.operations, score.unusable, score.bodies, score.bare, score.hidden),
-                    *(score.choiceless, score.longest_told, score.calls, score.refused, score.changed),
-                )
-            ),
-            f"{score.milliseconds:.1f} ms",
-            f"{score.told_milliseconds:.1f} ms",
-        )
-        for score in report.scores
-    ]
-    yield TextTable("", head, rows)
-    yield ""
-    yield from report.examples
-    for name, text in report.conditions:
-        yield f"{name}: {text}"

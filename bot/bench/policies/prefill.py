@@ -5,8 +5,8 @@ the simulator's chat template and its prefix cache; no model is called.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from bot.agent import history
 from bot.agent.history import HistoryCut
@@ -21,6 +21,7 @@ from bot.bench.policies.chat_styles import (
     ScriptedChatTurn,
     write_conversation,
 )
+from bot.bench.policies.output import PolicyReport, PrintLine
 from bot.db.conversations.conversations import Conversation
 from bot.db.conversations.turns import PastTurn
 from bot.domain import Message, ToolCall
@@ -28,7 +29,6 @@ from bot.llm.dialect import write_messages, write_tools
 from bot.settings import SYSTEM_PROMPT, Settings
 from bot.sim.gemma.template import TemplateInput, render_prompt
 from bot.sim.gemma.tokens import CACHE_BLOCK_TOKENS, count_tokens
-from bot.tables import Line, TextTable
 from bot.tool_registry.toolbox import Toolbox
 from bot.turns import (
     LEAST_RESERVE_TOKENS,
@@ -47,7 +47,10 @@ RECALL_DISTANCES = (1, 5, 10)  # turns back
 MAX_CHAT_RATIO = 1.05
 MAX_TOOL_RATIO = 1.12
 
-PrintLine = Callable[[str], None]
+TITLES = (
+    *("style", "calls", "prompts", "computed", "of the least", "to the token", "dense", "cuts"),
+    *(f"{distance} ago" for distance in RECALL_DISTANCES),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,33 +95,42 @@ class PrefillScore:
             return MAX_TOOL_RATIO
         return MAX_CHAT_RATIO
 
-
-@dataclass(frozen=True, slots=True)
-class PrefillReport:
-    """All figures of a run."""
-
-    scores: tuple[PrefillScore, ...]
-    conditions: tuple[tuple[str, str], ...]
-
-    @property
-    def has_passed(self) -> bool:
-        """Whether every style stays within its bound."""
-        return all(score.ratio <= score.max_ratio for score in self.scores)
+    def format_cells(self) -> tuple[str, ...]:
+        """A row of the table."""
+        return (
+            self.style,
+            str(self.calls),
+            f"{self.prompt / 1000:,.0f} k",
+            f"{self.computed / 1000:,.1f} k",
+            f"{self.ratio:.2f} ×",
+            f"{self.computed / self.least_to_the_token:.2f} ×",
+            f"{self.dense_computed / 1000:,.1f} k",
+            str(self.cuts),
+            *(f"{100 * share:.0f} %" for share in self.recall.values()),
+        )
 
 
 def run_prefill(
     options: PrefillOptions,
     print_line: PrintLine = lambda line: None,
     styles: Mapping[str, ChatStyle] = STYLES,
-) -> PrefillReport:
-    """Hold the conversations of every style, each at an endpoint of its own."""
+) -> PolicyReport[PrefillScore]:
+    """Hold the conversations of every style, each at an endpoint of its own.
+
+    The report holds if every style stays within its bound.
+    """
     toolbox = Toolbox(discover_with_samples())
     scores = []
     for name, style in styles.items():
         print_line(f"measuring: {name}")
         scores.append(_measure_style(name, style, options, toolbox))
     personas = ("personas", _describe_personas(options, toolbox))
-    return PrefillReport(tuple(scores), (*_describe_conditions(options, toolbox), personas))
+    return PolicyReport(
+        TITLES,
+        tuple(scores),
+        (*_describe_conditions(options, toolbox), personas),
+        holds=all(score.ratio <= score.max_ratio for score in scores),
+    )
 
 
 def _measure_style(name: str, style: ChatStyle, options: PrefillOptions, toolbox: Toolbox) -> PrefillScore:
@@ -309,33 +321,3 @@ def _describe_conditions(options: PrefillOptions, toolbox: Toolbox) -> tuple[tup
         ),
         ("ago", "turns whose first prompt holds a word that was said so many turns before"),
     )
-
-
-def format_lines(report: PrefillReport) -> Iterator[Line]:
-    """A table of the figures, and below it the conditions."""
-    ago = (f"{distance} ago" for distance in RECALL_DISTANCES)
-    head = ("style", "calls", "prompts", "computed", "of the least", "to the token", "dense", "cuts", *ago)
-    yield TextTable("", head, [_format_score(score) for score in report.scores])
-    yield ""
-    for name, text in report.conditions:
-        yield f"{name}: {text}"
-
-
-def _format_score(score: PrefillScore) -> tuple[str, ...]:
-    return (
-        score.style,
-        str(score.calls),
-        f"{score.prompt / 1000:,.0f} k",
-        f"{score.computed / 1000:,.1f} k",
-        f"{score.ratio:.2f} ×",
-        f"{score.computed / score.least_to_the_token:.2f} ×",
-        f"{score.dense_computed / 1000:,.1f} k",
-        str(score.cuts),
-        *(f"{100 * share:.0f} %" for share in score.recall.values()),
-    )
-
-
-def format_json(report: PrefillReport) -> str:
-    """The same for machines."""
-    body = {**asdict(report), "conditions": dict(report.conditions), "holds": report.has_passed}
-    return json.dumps(body, indent=1, ensure_ascii=False)

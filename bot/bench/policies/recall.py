@@ -9,8 +9,8 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from time import thread_time
 from typing import Any
@@ -19,6 +19,7 @@ from bot.agent.text_search import MAX_PASSAGES, TextPassage, find_passages
 from bot.bench.harness import machine
 from bot.bench.harness.gateway_process import BenchFailed
 from bot.bench.harness.statistics import median, percentile
+from bot.bench.policies.output import PolicyReport, PrintLine
 from bot.bench.policies.typed_reads import ReadCase, ReadOutcome
 from bot.errors import QuestionRefused
 from bot.llm.search_questions import (
@@ -29,7 +30,6 @@ from bot.llm.search_questions import (
     read_passage_chances,
 )
 from bot.llm.typed_reads import TypedReading
-from bot.tables import Line, TextTable
 
 MAX_QUESTIONS = 300  # of a file of paragraphs: spread evenly over all of them
 MAX_RANK = 10
@@ -37,7 +37,7 @@ CATEGORIES = {1: "several pieces", 2: "time", 3: "inference", 4: "one piece"}
 BM25_K1 = 1.2
 BM25_B = 0.75
 
-PrintLine = Callable[[str], None]
+TITLES = ("evidence found", "questions", "at 1", "at 5", "at 10", "BM25 at 1", "at 5", "at 10")
 
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 _BM25_WORD = re.compile(rf"[{_UNSPACED}]+|[^\W{_UNSPACED}]+")
@@ -61,15 +61,10 @@ class RecallScore:
     found: Recall
     bm25: Recall
 
-
-@dataclass(frozen=True, slots=True)
-class RecallReport:
-    """All figures of a run; `longest` is the 99th percentile, both are milliseconds of processor time."""
-
-    scores: tuple[RecallScore, ...]
-    search: float
-    longest: float
-    conditions: tuple[tuple[str, str], ...]
+    def format_cells(self) -> tuple[str, ...]:
+        """A row of the table."""
+        shares = (*astuple(self.found), *astuple(self.bm25))
+        return (self.group, str(self.questions), *(f"{share:.3f}" for share in shares))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +92,8 @@ class _CaseResult:
     seconds: float
 
 
-def run_recall(folder: Path, print_line: PrintLine = lambda line: None) -> RecallReport:
-    """Score the data in a folder.
+def run_recall(folder: Path, print_line: PrintLine = lambda line: None) -> PolicyReport[RecallScore]:
+    """Score the data in a folder; `pace` is in milliseconds of processor time.
 
     Raises QuestionRefused if there is none, BenchFailed, naming the file, for an invalid one.
     """
@@ -111,12 +106,11 @@ def run_recall(folder: Path, print_line: PrintLine = lambda line: None) -> Recal
                 bm25_indexes[case.texts] = _Bm25(case.texts)
             results.append(_search_case(case, bm25_indexes[case.texts]))
     searches = [1e3 * result.seconds for result in results]
-    return RecallReport(
-        tuple(_score_groups(results)),
-        median(searches) or 0.0,
-        percentile(searches, 0.99) or 0.0,
-        _describe_conditions(),
-    )
+    pace = {"search": median(searches) or 0.0, "longest": percentile(searches, 0.99) or 0.0}
+    note = (
+        "search: {search:.1f} ms of processor time, 99 of 100 within {longest:.1f} ms, the texts in memory"
+    ).format(**pace)
+    return PolicyReport(TITLES, tuple(_score_groups(results)), _describe_conditions(), pace, (note,))
 
 
 def list_read_cases(folder: Path) -> Iterator[ReadCase]:
@@ -267,23 +261,3 @@ def _describe_conditions() -> tuple[tuple[str, str], ...]:
         ),
         ("load", machine.describe_load()),
     )
-
-
-def format_lines(report: RecallReport) -> Iterator[Line]:
-    """A table of the figures, and below it the conditions."""
-    head = ("evidence found", "questions", "at 1", "at 5", "at 10", "BM25 at 1", "at 5", "at 10")
-    rows = [(score.group, str(score.questions), *_format_shares(score)) for score in report.scores]
-    yield TextTable("", head, rows)
-    yield ""
-    yield (
-        f"search: {report.search:.1f} ms of processor time, 99 of 100 within {report.longest:.1f} ms, "
-        "the texts in memory"
-    )
-    yield ""
-    for name, text in report.conditions:
-        yield f"{name}: {text}"
-
-
-def _format_shares(score: RecallScore) -> list[str]:
-    recalls = (score.found, score.bm25)
-    return [f"{share:.3f}" for recall in recalls for share in (recall.at_1, recall.at_5, recall.at_10)]

@@ -4,7 +4,7 @@ Builds the report; prints nothing.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import thread_time
@@ -22,6 +22,7 @@ from bot.bench.policies.cases import (
     read_cases,
     read_tools,
 )
+from bot.bench.policies.output import PolicyReport, PrintLine
 from bot.bench.policies.typed_reads import ReadCase, ReadOutcome
 from bot.errors import QuestionRefused
 from bot.llm.heavy_work import HEAVY_WORK, describe_work
@@ -30,7 +31,8 @@ from bot.llm.typed_reads import TypedReading
 ALL_CASES = "together"
 DECIDED_CASES = "without doubt"
 
-PrintLine = Callable[[str], None]
+TITLES = ("turns that think", "heavy", "n", "one call", "n", "chat", "n", "AUC", "unsure")
+
 CaseClass = Literal["heavy", "one call", "chat"]
 
 
@@ -65,26 +67,21 @@ class ThinkingScore:
     auc: float | None
     unsure: float
 
-
-@dataclass(frozen=True, slots=True)
-class DecisionTimes:
-    """Microseconds of processor time of one whole decision; `longest` is the 99th percentile."""
-
-    median: float
-    longest: float
-
-
-@dataclass(frozen=True, slots=True)
-class ThinkingReport:
-    """All figures of a run: scores by source and by language, the last of all cases together."""
-
-    scores: tuple[ThinkingScore, ...]
-    pace: DecisionTimes
-    conditions: tuple[tuple[str, str], ...]
+    def format_cells(self) -> tuple[str, ...]:
+        """A row of the table."""
+        shares = (self.heavy, self.one_call, self.chat)
+        cells = [cell for share in shares for cell in (_format_percent(share.thinks), str(share.cases))]
+        auc = "-" if self.auc is None else f"{self.auc:.3f}"
+        return (self.group, *cells, auc, _format_percent(self.unsure))
 
 
-def run_thinking(folders: Sequence[Path], print_line: PrintLine = lambda line: None) -> ThinkingReport:
-    """Score the cases in the folders. Raises QuestionRefused if there are none."""
+def run_thinking(
+    folders: Sequence[Path], print_line: PrintLine = lambda line: None
+) -> PolicyReport[ThinkingScore]:
+    """Score the cases in the folders: by source and by language, the last of all cases together.
+
+    `pace` is in microseconds of processor time. Raises QuestionRefused if there are none.
+    """
     cases = [case for folder in folders for case in _read_folder(folder)]
     if not cases:
         raise QuestionRefused(f"No file of cases with a tools.json lies in {', '.join(map(str, folders))}.")
@@ -96,8 +93,9 @@ def run_thinking(folders: Sequence[Path], print_line: PrintLine = lambda line: N
         decision = decide_case(case)
         microseconds.append(1e6 * (thread_time() - started_at))
         judged.append(JudgedCase(case, decision))
-    pace = DecisionTimes(median(microseconds) or 0.0, percentile(microseconds, 0.99) or 0.0)
-    return ThinkingReport(tuple(score_groups(judged)), pace, _describe_conditions(cases))
+    pace = {"median": median(microseconds) or 0.0, "longest": percentile(microseconds, 0.99) or 0.0}
+    note = "one decision: {median:.0f} µs of processor time, 99 of 100 within {longest:.0f} µs".format(**pace)
+    return PolicyReport(TITLES, tuple(score_groups(judged)), _describe_conditions(cases), pace, (note,))
 
 
 def _read_folder(folder: Path) -> Iterator[PolicyCase]:
@@ -190,6 +188,10 @@ def compute_auc(positives: Sequence[float], negatives: Sequence[float]) -> float
         wins += positive_count * (negatives_below + negative_count / 2)  # a tie counts as half
         negatives_below += negative_count
     return wins / (len(positives) * len(negatives))
+
+
+def _format_percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f} %"
 
 
 def _describe_conditions(cases: Sequence[PolicyCase]) -> tuple[tuple[str, str], ...]:

@@ -5,7 +5,7 @@ Builds the report; prints nothing. Scores the choice and the search themselves; 
 
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import thread_time
@@ -26,12 +26,12 @@ from bot.bench.policies.cases import (
     read_cases,
     read_tools,
 )
+from bot.bench.policies.output import PolicyReport, PrintLine
 from bot.bench.policies.typed_reads import ReadCase, ReadOutcome
 from bot.errors import QuestionRefused
 from bot.llm.heavy_work import describe_work
 from bot.llm.search_questions import TOOL_QUESTION, ask_for_tool, list_likely_tools
 from bot.llm.typed_reads import TypedReading
-from bot.tables import Line, TextTable
 from tools.base import Tool, ToolContext
 from tools.registry import discover, render_definitions
 
@@ -40,7 +40,7 @@ MIN_REACHED_SHARE = 0.95
 DRAWS = 5  # of other tools for the same ten
 PROMPT_BUDGET = 2000  # tokens of a prompt that tools may take
 
-PrintLine = Callable[[str], None]
+TITLES = ("needed tool, by source", "set", "cases", "in the prompt", "found first", "among five", "either")
 
 _CAMEL_CASE_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -69,35 +69,10 @@ class ToolSearchScore:
     found: float
     reached: float
 
-
-@dataclass(frozen=True, slots=True)
-class SearchTimes:
-    """Milliseconds of processor time: of an index, built once a set of tools, and of a search.
-
-    `longest` is the 99th percentile. `tokens` is the median estimate of what the tools of a prompt take;
-    `result_tokens` and `longest_result_tokens` of what a search adds to it.
-    """
-
-    index: float
-    search: float
-    longest: float
-    tokens: float
-    result_tokens: float
-    longest_result_tokens: float
-
-
-@dataclass(frozen=True, slots=True)
-class ToolSearchReport:
-    """All figures of a run; `told` are the scores."""
-
-    told: tuple[ToolSearchScore, ...]
-    pace: SearchTimes
-    conditions: tuple[tuple[str, str], ...]
-
-    @property
-    def has_passed(self) -> bool:
-        """Whether every set as a whole reaches MIN_REACHED_SHARE."""
-        return all(score.reached >= MIN_REACHED_SHARE for score in self.told if score.source == ALL_SOURCES)
+    def format_cells(self) -> tuple[str, ...]:
+        """A row of the table."""
+        shares = (self.offered, self.first, self.found, self.reached)
+        return (self.source, self.judged, str(self.cases), *(f"{100 * share:.1f} %" for share in shares))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +93,11 @@ class _CaseResult:
 
 def run_tool_search(
     options: ToolSearchOptions, print_line: PrintLine = lambda line: None
-) -> ToolSearchReport:
-    """Score the cases in the folders. Raises QuestionRefused if there are none."""
+) -> PolicyReport[ToolSearchScore]:
+    """Score the cases in the folders; the report holds if every set as a whole reaches MIN_REACHED_SHARE.
+
+    Raises QuestionRefused if there are none.
+    """
     paths = _list_files(options)
     descriptions = _read_descriptions(paths)
     scores = list[ToolSearchScore]()
@@ -133,10 +111,19 @@ def run_tool_search(
         scores += _score_sources(f"{path.parent.name}/{path.name}", results)
         all_results += results
         guessed_count += sum(not case.needed_tools for case, _ in cases)
-    return ToolSearchReport(
+    pace = _summarize_times(tool_pool.index_seconds, all_results)
+    notes = (
+        "index: {index:.0f} ms of processor time, once a set of tools; in the prompt: {tokens:.0f} tokens",
+        "search: {search:.1f} ms of processor time, 99 of 100 within {longest:.1f} ms; "
+        "its result: {result_tokens:.0f} tokens, {longest_result_tokens:.0f} at most",
+    )
+    return PolicyReport(
+        TITLES,
         tuple(scores),
-        _summarize_times(tool_pool.index_seconds, all_results),
         _describe_conditions(options, len(descriptions), guessed_count),
+        pace,
+        tuple(note.format(**pace) for note in notes),
+        all(score.reached >= MIN_REACHED_SHARE for score in scores if score.source == ALL_SOURCES),
     )
 
 
@@ -288,16 +275,22 @@ def _share_of_hits(hits: Sequence[bool]) -> float:
     return 1.0
 
 
-def _summarize_times(index_seconds: Sequence[float], results: Sequence[_CaseResult]) -> SearchTimes:
+def _summarize_times(index_seconds: Sequence[float], results: Sequence[_CaseResult]) -> dict[str, float]:
+    """Milliseconds of processor time: of an index, and of a search (`longest`: the 99th percentile).
+
+    `tokens` is the median estimate of what the tools of a prompt take; `result_tokens` and
+    `longest_result_tokens` of what a search adds to it.
+    """
     searches = [1e3 * case.search_seconds for case in results]
-    return SearchTimes(
-        median([1e3 * index_second for index_second in index_seconds]) or 0.0,
-        median(searches) or 0.0,
-        percentile(searches, 0.99) or 0.0,
-        median([float(case.prompt_tokens) for case in results]) or 0.0,
-        median([float(case.result_tokens) for case in results]) or 0.0,
-        max((float(case.result_tokens) for case in results), default=0.0),
-    )
+    result_tokens = [float(case.result_tokens) for case in results]
+    return {
+        "index": 1e3 * (median(index_seconds) or 0.0),
+        "search": median(searches) or 0.0,
+        "longest": percentile(searches, 0.99) or 0.0,
+        "tokens": median(case.prompt_tokens for case in results) or 0.0,
+        "result_tokens": median(result_tokens) or 0.0,
+        "longest_result_tokens": max(result_tokens, default=0.0),
+    }
 
 
 def _describe_conditions(
@@ -324,35 +317,3 @@ def _describe_conditions(
         ),
         ("load", machine.describe_load()),
     )
-
-
-def format_lines(report: ToolSearchReport) -> Iterator[Line]:
-    """A table of the figures, and below it the conditions."""
-    head = ("needed tool, by source", "set", "cases", "in the prompt", "found first", "among five", "either")
-    rows = [
-        (
-            score.source,
-            score.judged,
-            str(score.cases),
-            *(f"{100 * share:.1f} %" for share in _score_shares(score)),
-        )
-        for score in report.told
-    ]
-    yield TextTable("", head, rows)
-    yield ""
-    pace = report.pace
-    yield (
-        f"index: {pace.index:.0f} ms of processor time, once a set of tools; "
-        f"in the prompt: {pace.tokens:.0f} tokens"
-    )
-    yield (
-        f"search: {pace.search:.1f} ms of processor time, 99 of 100 within {pace.longest:.1f} ms; "
-        f"its result: {pace.result_tokens:.0f} tokens, {pace.longest_result_tokens:.0f} at most"
-    )
-    yield ""
-    for name, text in report.conditions:
-        yield f"{name}: {text}"
-
-
-def _score_shares(score: ToolSearchScore) -> tuple[float, ...]:
-    return score.offered, score.first, score.found, score.reached

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from bot.bench.policies.documents import DocumentOptions, format_lines, run_documents
+from bot.bench.policies.documents import DocumentOptions, run_documents
+from bot.bench.policies.output import format_lines
 from bot.bench.policies.sample_calls import CallSampler, write_as_endpoint
 from bot.bench.policies.told_judgement import Gap, find_gaps
 from bot.cli.main import cli
@@ -24,8 +25,8 @@ def test_of_real_documents_nothing_needed_is_hidden_and_all_valid_calls_arrive()
     assert total.bodies > 60
     assert (total.bare, total.hidden, total.choiceless) == (0, 0, 0)
     assert total.calls > 200
-    assert (total.refused, total.changed) == (0, 0), report.examples
-    assert report.has_passed
+    assert (total.refused, total.changed) == (0, 0), report.notes
+    assert report.holds
     text = lay_out(format_lines(report))
     assert "together" in text
     assert "memory: " in text
@@ -41,7 +42,7 @@ def test_the_command_measures_a_folder_and_refuses_one_without_documents(tmp_pat
     assert done.exit_code == 0
     report = json.loads(done.stdout)
     assert [score["document"] for score in report["scores"]] == ["petstore", "together"]
-    assert report["examples"][0].startswith("broken cannot be read: it is not correct JSON")
+    assert report["notes"][0].startswith("broken cannot be read: it is not correct JSON")
     assert CliRunner().invoke(cli, ["bench", "tools"]).exit_code == 2
 
 

@@ -7,7 +7,8 @@ from typer.testing import CliRunner
 
 from bot.bench.policies.cache_meter import CacheMeter
 from bot.bench.policies.chat_styles import STYLES, write_conversation
-from bot.bench.policies.prefill import PrefillOptions, format_json, format_lines, run_prefill
+from bot.bench.policies.output import format_json, format_lines
+from bot.bench.policies.prefill import PrefillOptions, run_prefill
 from bot.cli.main import cli
 from tests.support.terminal_text import lay_out
 
@@ -55,7 +56,7 @@ def test_a_conversation_is_the_same_for_the_same_seed_and_each_turn_has_a_fact_o
 def test_the_shipped_history_keeps_its_bounds():
     styles = {name: STYLES[name] for name in ("tool loops, thinking",)}
     report = run_prefill(PrefillOptions(turns=20), styles=styles)
-    assert report.has_passed
+    assert report.holds
     for score in report.scores:
         assert score.dense_computed <= score.computed <= score.prompt
         assert score.recall[1] == 1
