@@ -20,7 +20,6 @@ from bot.tool_registry import (
     grants,
     secrets,
     source_actions,
-    tool_settings,
     try_tool,
 )
 from bot.tool_registry.admin_actions import AdminAction
@@ -148,21 +147,6 @@ async def _accept_source(action: AdminAction, name: str, seen_hash: str | None) 
         raise ChangeRefused(f"{name} has changed again since you saw it. Please look again.")
     await source_actions.accept_source(action, name, seen_hash=pending.hash)
     return [f"{change.tool_name} has been accepted." for change in pending.changes]
-
-
-async def set_rule(session: ToolsSession, name: str, rule_text: str) -> str:
-    async with session.open_action() as action:
-        return await tool_settings.set_rule(action, ENGLISH, name, rule_text)
-
-
-async def set_reduction(session: ToolsSession, name: str, expression: str) -> str:
-    async with session.open_action() as action:
-        return await tool_settings.set_reduction(action, ENGLISH, name, expression)
-
-
-async def set_delivery(session: ToolsSession, name: str, word: str) -> str:
-    async with session.open_action() as action:
-        return await tool_settings.set_delivery(action, ENGLISH, name, word)
 
 
 async def set_timeout(session: ToolsSession, name: str, limits_text: str) -> str:

@@ -3,6 +3,7 @@
 A command imports what it needs when it is called, as all commands do.
 """
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,7 +24,7 @@ from bot.cli.tools.session_runner import (
     EnvFile,
     Json,
     ToolOrSourceName,
-    print_lines,
+    print_result,
     run_in_session,
 )
 
@@ -40,7 +41,7 @@ def list_(json: Json = False, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
     """List every tool and every source. Shows state, grants and prompt cost."""
     from bot.cli.tools import actions
 
-    print_lines(run_in_session(env_file, lambda session: actions.list_tools(session, as_json=json)))
+    print_result(env_file, lambda session: actions.list_tools(session, as_json=json))
 
 
 @tools.command(
@@ -130,7 +131,7 @@ def add_(  # noqa: PLR0913  # an option is an argument here
     )
     if stdio and may_install(address):
         typer.echo("It may have to be installed first, which may take minutes.", err=True)
-    print_lines(run_in_session(env_file, lambda session: add_tools(session, options), can_create=True))
+    print_result(env_file, lambda session: add_tools(session, options), can_create=True)
 
 
 @tools.command(
@@ -163,9 +164,7 @@ def configure(  # noqa: PLR0913  # an option is an argument here
         variable=variable,
     )
     hosts = tuple(confirm_host or ())
-    print_lines(
-        run_in_session(env_file, lambda session: actions.configure_source(session, name, options, hosts))
-    )
+    print_result(env_file, lambda session: actions.configure_source(session, name, options, hosts))
 
 
 @tools.command("signin", epilog="Example: canvasgram tools signin notes")
@@ -173,7 +172,7 @@ def sign_in(name: ToolOrSourceName, env_file: EnvFile = DEFAULT_ENV_FILE) -> Non
     """Sign in to an MCP server, for the first time or again. Prints the link."""
     from bot.cli.tools import sign_in as sign_in_module
 
-    print_lines(run_in_session(env_file, lambda session: sign_in_module.sign_in(session, name)))
+    print_result(env_file, lambda session: sign_in_module.sign_in(session, name))
 
 
 @tools.command("remove", epilog="Example: canvasgram tools remove shop")
@@ -181,23 +180,25 @@ def remove(name: ToolOrSourceName, env_file: EnvFile = DEFAULT_ENV_FILE) -> None
     """Remove a source with all its tools, or one tool of a document."""
     from bot.cli.tools import actions
 
-    print_lines([run_in_session(env_file, lambda session: actions.remove_source_or_tool(session, name))])
+    print_result(env_file, lambda session: actions.remove_source_or_tool(session, name))
 
 
 @tools.command("enable", epilog="Example: canvasgram tools enable shop_order")
 def enable(name: ToolOrSourceName, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
     """Enable a tool or a source."""
-    from bot.cli.tools import actions
-
-    print_lines([run_in_session(env_file, lambda session: actions.set_enabled(session, name, enabled=True))])
+    _set_enabled(env_file, name, enabled=True)
 
 
 @tools.command("disable", epilog="Example: canvasgram tools disable shop_order")
 def disable(name: ToolOrSourceName, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
     """Disable a tool or a source; its settings are kept."""
+    _set_enabled(env_file, name, enabled=False)
+
+
+def _set_enabled(env_file: Path, name: str, *, enabled: bool) -> None:
     from bot.cli.tools import actions
 
-    print_lines([run_in_session(env_file, lambda session: actions.set_enabled(session, name, enabled=False))])
+    print_result(env_file, lambda session: actions.set_enabled(session, name, enabled=enabled))
 
 
 @tools.command("show", epilog="Examples: canvasgram tools show shop_order · … show shop_order --checked")
@@ -212,11 +213,9 @@ def show(
     """Show a tool (what the model is told, rule, grants, cost, problems) or how a source is reached."""
     from bot.cli.tools import actions
 
-    print_lines(
-        run_in_session(
-            env_file,
-            lambda session: actions.show_tool(session, name, as_json=json, show_checked=checked),
-        )
+    print_result(
+        env_file,
+        lambda session: actions.show_tool(session, name, as_json=json, show_checked=checked),
     )
 
 
@@ -230,7 +229,7 @@ def try_(
     from bot.cli.tools import actions
 
     lines, succeeded = run_in_session(env_file, lambda session: actions.run_tool(session, name, arguments))
-    print_lines(lines)
+    typer.echo("\n".join(lines))
     if not succeeded:
         raise typer.Exit(1)
 
@@ -249,11 +248,7 @@ def accept(
     """Show what is new or changed about a tool, or a source's tools. With --seen, accept exactly that."""
     from bot.cli.tools import actions
 
-    print_lines(
-        run_in_session(
-            env_file, lambda session: actions.accept_change(session, name, seen, allow_flagged=flagged)
-        )
-    )
+    print_result(env_file, lambda session: actions.accept_change(session, name, seen, allow_flagged=flagged))
 
 
 @tools.command(
@@ -272,9 +267,9 @@ def rule(
     env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> None:
     """Set whether calls of a tool, or of a source's tools, need approval, and whose."""
-    from bot.cli.tools import actions
+    from bot.tool_registry.tool_settings import set_rule
 
-    print_lines([run_in_session(env_file, lambda session: actions.set_rule(session, name, " ".join(words)))])
+    print_result(env_file, lambda session: session.change_setting(set_rule, name, " ".join(words)))
 
 
 @tools.command("deliver", epilog="Example: canvasgram tools deliver browser_screenshot on")
@@ -284,9 +279,9 @@ def deliver(
     env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> None:
     """Set whether people are sent the pictures and files that a tool, or a source's tools, return."""
-    from bot.cli.tools import actions
+    from bot.tool_registry.tool_settings import set_delivery
 
-    print_lines([run_in_session(env_file, lambda session: actions.set_delivery(session, name, word))])
+    print_result(env_file, lambda session: session.change_setting(set_delivery, name, word))
 
 
 @tools.command(
@@ -300,9 +295,9 @@ def reduce(
     env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> None:
     """Set what the model reads of a tool's JSON result; `tools try` shows the size before and after."""
-    from bot.cli.tools import actions
+    from bot.tool_registry.tool_settings import set_reduction
 
-    print_lines([run_in_session(env_file, lambda session: actions.set_reduction(session, name, expression))])
+    print_result(env_file, lambda session: session.change_setting(set_reduction, name, expression))
 
 
 @tools.command(
@@ -317,9 +312,7 @@ def timeout(
     """Set how long a call of a source's tools may take, and the start of its MCP server."""
     from bot.cli.tools import actions
 
-    print_lines(
-        [run_in_session(env_file, lambda session: actions.set_timeout(session, name, " ".join(words)))]
-    )
+    print_result(env_file, lambda session: actions.set_timeout(session, name, " ".join(words)))
 
 
 GranteeWords = Annotated[
@@ -338,16 +331,7 @@ ALLOW_NEGATIVE_NUMBERS = {"ignore_unknown_options": True}
 )
 def grant(name: ToolOrSourceName, whom: GranteeWords, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
     """Grant a tool, or all tools of a source, to everyone, admins, a person or a chat."""
-    from bot.cli.tools import actions
-
-    grantee = " ".join(whom)
-    print_lines(
-        [
-            run_in_session(
-                env_file, lambda session: actions.change_grant(session, name, grantee, is_grant=True)
-            )
-        ]
-    )
+    _change_grant(env_file, name, whom, is_grant=True)
 
 
 @tools.command(
@@ -357,16 +341,14 @@ def grant(name: ToolOrSourceName, whom: GranteeWords, env_file: EnvFile = DEFAUL
 )
 def revoke(name: ToolOrSourceName, whom: GranteeWords, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
     """Revoke a grant."""
+    _change_grant(env_file, name, whom, is_grant=False)
+
+
+def _change_grant(env_file: Path, name: str, whom: list[str], *, is_grant: bool) -> None:
     from bot.cli.tools import actions
 
     grantee = " ".join(whom)
-    print_lines(
-        [
-            run_in_session(
-                env_file, lambda session: actions.change_grant(session, name, grantee, is_grant=False)
-            )
-        ]
-    )
+    print_result(env_file, lambda session: actions.change_grant(session, name, grantee, is_grant=is_grant))
 
 
 @tools.command("reload", epilog="Example: canvasgram tools reload")
@@ -374,7 +356,7 @@ def reload(env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
     """Fetch documents and load Python files again. Changed tools wait until you accept them."""
     from bot.cli.tools import actions
 
-    print_lines(run_in_session(env_file, actions.reload_tools))
+    print_result(env_file, actions.reload_tools)
 
 
 @tools.command(
@@ -389,6 +371,4 @@ def log(
     """Show the last tool calls. Who, where, arguments, duration and outcome; secrets stay hidden."""
     from bot.cli.tools import actions
 
-    print_lines(
-        run_in_session(env_file, lambda session: actions.list_calls(session, name, top, as_json=json))
-    )
+    print_result(env_file, lambda session: actions.list_calls(session, name, top, as_json=json))

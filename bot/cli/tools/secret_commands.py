@@ -9,8 +9,7 @@ from bot.cli.tools.session_runner import (
     EnvFile,
     Json,
     ToolOrSourceName,
-    print_lines,
-    run_in_session,
+    print_result,
 )
 
 secret = typer.Typer(help="Store secrets of tools, encrypted and never shown.", no_args_is_help=True)
@@ -28,10 +27,7 @@ def set_secret(name: ToolOrSourceName, env_file: EnvFile = DEFAULT_ENV_FILE) -> 
         value = typer.prompt("Secret", hide_input=True)
     else:
         value = sys.stdin.readline().rstrip("\r\n")
-    line = run_in_session(
-        env_file, lambda session: actions.store_secret(session, name, str(value)), can_create=True
-    )
-    print_lines([line])
+    print_result(env_file, lambda session: actions.store_secret(session, name, str(value)), can_create=True)
 
 
 @secret.command("remove", epilog="Example: canvasgram tools secret remove shop")
@@ -39,7 +35,7 @@ def remove_secret(name: ToolOrSourceName, env_file: EnvFile = DEFAULT_ENV_FILE) 
     """Delete a secret, and list the sources that still use it."""
     from bot.cli.tools import actions
 
-    print_lines([run_in_session(env_file, lambda session: actions.remove_secret(session, name))])
+    print_result(env_file, lambda session: actions.remove_secret(session, name))
 
 
 @secret.command("list", epilog="Example: canvasgram tools secret list")
@@ -47,7 +43,7 @@ def list_secrets(json: Json = False, env_file: EnvFile = DEFAULT_ENV_FILE) -> No
     """List the names of all secrets."""
     from bot.cli.tools import actions
 
-    print_lines(run_in_session(env_file, lambda session: actions.list_secrets(session, as_json=json)))
+    print_result(env_file, lambda session: actions.list_secrets(session, as_json=json))
 
 
 @secret.command(
@@ -58,4 +54,4 @@ def rotate_secrets(env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
     """Re-encrypt all secrets with the first key of SECRETS_KEY."""
     from bot.cli.tools import actions
 
-    print_lines([run_in_session(env_file, actions.rotate_secrets)])
+    print_result(env_file, actions.rotate_secrets)

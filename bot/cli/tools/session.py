@@ -5,7 +5,7 @@ A running gateway notices changes within two seconds.
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,10 @@ from bot.tool_registry.formatting import NameLookup
 from bot.tool_registry.loader import ToolSettings, build_builtin_tools, build_tool_settings
 from bot.tool_registry.secrets import SecretBox
 from bot.tool_registry.tool_info import BuiltinTools
+from bot.translations.translator import ENGLISH, Translator
 from tools.threads import run_in_thread
+
+SettingChange = Callable[[AdminAction, Translator, str, str], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,11 @@ class ToolsSession:
         """Open an action of the person at the machine; it is committed when the block ends."""
         async with self.database.transaction() as tx:
             yield await begin_action(tx, MACHINE, time.time(), self.builtin_tools)
+
+    async def change_setting(self, change: SettingChange, name: str, words: str) -> str:
+        """Change a setting of a tool, or of a source's tools; return what holds now."""
+        async with self.open_action() as action:
+            return await change(action, ENGLISH, name, words)
 
     async def load_secrets(self) -> Mapping[str, str]:
         """Return every secret, decrypted."""

@@ -37,6 +37,13 @@ def run_in_session(
     return asyncio.run(open_and_run())
 
 
-def print_lines(lines: Iterable[str]) -> None:
-    for line in lines:
+def print_result(
+    env_file: Path,
+    run: Callable[["ToolsSession"], Awaitable[Iterable[str] | str]],
+    *,
+    can_create: bool = False,
+) -> None:
+    """Run something in a session, and print the line or the lines that it returns."""
+    result = run_in_session(env_file, run, can_create=can_create)
+    for line in [result] if isinstance(result, str) else result:
         typer.echo(line)
