@@ -18,9 +18,8 @@ from bot.chat.actions import (
     expire_button,
     reply_text,
 )
-from bot.db.conversations import conversations, instructions, personas
-from bot.db.conversations.instructions import MAX_CHARACTERS, Instructions
-from bot.db.conversations.personas import MAX_PERSONAS, Persona
+from bot.db.conversations import conversations, instructions
+from bot.db.conversations.instructions import MAX_CHARACTERS, MAX_PERSONAS, Instructions, Persona
 from bot.domain import Button, Part
 from bot.errors import ChangeRefused
 from bot.translations.formats import format_list
@@ -71,17 +70,17 @@ async def _handle_persona_words(context: ActionContext) -> ActionResult | None:
     if named is None:
         return None
     is_deletion = named[1].lower() == "delete"
-    stored = await personas.list_all(context.tx)
-    if not stored or (is_deletion and not keeps_them):
+    if is_deletion and not keeps_them:
         return None
-    persona = next((persona for persona in stored if persona.has_name(named[2])), None)
-    names = [persona.name for persona in stored]
+    persona = await instructions.find_persona(context.tx, named[2])
     if persona is None:
-        if not is_deletion and not get_close_matches(named[2], names):
+        names = [persona.name for persona in await instructions.list_personas(context.tx)]
+        if not names or not (is_deletion or get_close_matches(named[2], names)):
             return None
-        listed = format_list(context.translate, names)
         raise ChangeRefused(
-            "There is no persona called {name}. Choose from: {names}.", name=named[2], names=listed
+            "There is no persona called {name}. Choose from: {names}.",
+            name=named[2],
+            names=format_list(context.translate, names),
         )
     if is_deletion:
         return await _delete_persona(context, persona)
@@ -93,34 +92,26 @@ async def _save_persona(context: ActionContext, name: str, text: str) -> ActionR
     """Name a text, or give a persona a new one."""
     translate = context.translate
     check_length(text, MAX_CHARACTERS)
-    stored = await personas.list_all(context.tx)
-    earlier = next((persona for persona in stored if persona.has_name(name)), None)
-    if earlier is not None:
-        await personas.replace_text(context.tx, earlier.id, text)
-        await context.record_audit(
-            "replaced", f"persona {earlier.name}", {"text": earlier.text}, {"text": text}
-        )
-        return reply_text(
-            translate(
-                "I've replaced {name}. Chats that use it get the new text with their next conversation.",
-                name=earlier.name,
-            )
-        )
-    if len(stored) >= MAX_PERSONAS:
-        names = format_list(translate, [persona.name for persona in stored])
+    earlier = await instructions.find_persona(context.tx, name)
+    names = [persona.name for persona in await instructions.list_personas(context.tx)]
+    if earlier is None and len(names) >= MAX_PERSONAS:
         raise ChangeRefused(
             "There are already {count} personas, the most there can be. Delete one first, with "
             "/instructions delete NAME: {names}.",
-            count=len(stored),
-            names=names,
+            count=len(names),
+            names=format_list(translate, names),
         )
-    await personas.add(context.tx, name, text)
-    await context.record_audit("saved", f"persona {name}", None, {"text": text})
+    before = None
+    if earlier is not None:
+        name = earlier.name
+        before = {"text": earlier.text}
+    await instructions.put_persona(context.tx, name, text)
+    await context.record_audit("saved", f"persona {name}", before, {"text": text})
     return reply_text(translate("Saved. /instructions offers {name} to everybody.", name=name))
 
 
 async def _delete_persona(context: ActionContext, persona: Persona) -> ActionResult:
-    await personas.remove(context.tx, persona.id)
+    await instructions.remove_persona(context.tx, persona.id)
     await context.record_audit("deleted", f"persona {persona.name}", {"text": persona.text}, None)
     return reply_text(
         context.translate(
@@ -148,7 +139,7 @@ async def handle_button(context: ActionContext) -> ActionResult:
     if context.args == NONE_HERE:
         return await _follow_none(context)
     if context.args.startswith(USE):
-        stored = await personas.list_all(context.tx)
+        stored = await instructions.list_personas(context.tx)
         number = context.args.removeprefix(USE)
         persona = next((persona for persona in stored if str(persona.id) == number), None)
         if persona is None:
@@ -202,10 +193,9 @@ async def _show(context: ActionContext) -> ActionResult:
     """Show what is followed here, and a button for each persona."""
     current = await instructions.find(context.tx, context.lane)
     shown = await _build_current(context, current)
-    stored = await personas.list_all(context.tx)
     buttons = [
         Button(persona.name, f"instructions:{USE}{persona.id}")
-        for persona in stored
+        for persona in await instructions.list_personas(context.tx)
         if context.moderates and persona.name != current.persona
     ]
     rows = build_rows(buttons, BUTTONS_PER_ROW)

@@ -2,10 +2,9 @@
 
 import pytest
 
-from bot.db.conversations import conversations, instructions, personas
+from bot.db.conversations import conversations, instructions
 from bot.db.conversations.conversations import Conversation
-from bot.db.conversations.instructions import MAX_CHARACTERS, Instructions
-from bot.db.conversations.personas import MAX_PERSONAS
+from bot.db.conversations.instructions import MAX_CHARACTERS, MAX_PERSONAS, Instructions
 from bot.db.engine import Database
 from bot.db.people import groups
 from bot.db.people.groups import Group
@@ -101,15 +100,14 @@ async def test_admins_name_ten_personas_at_most_and_replace_and_delete_them(harn
         "Delete one first, with /instructions delete NAME: Tutor, P1, P2,"
     )
     assert (await say(harness, "/instructions save More Sing.", ADMIN)).startswith(full)
-    assert (await say(harness, "/instructions save TUTOR Only ask.", ADMIN)).startswith(
-        "I've replaced Tutor."
-    )
+    replaced = await say(harness, "/instructions save TUTOR Only ask.", ADMIN)
+    assert replaced == "Saved. /instructions offers Tutor to everybody."
     assert (await say(harness, "/instructions delete Nobody", ADMIN)).startswith(
         "There is no persona called Nobody. Choose from: Tutor, P1, P2,"
     )
     assert (await say(harness, "/instructions delete p1", ADMIN)).startswith("I've deleted P1.")
     async with harness.database.read_transaction() as tx:
-        stored = await personas.list_all(tx)
+        stored = await instructions.list_personas(tx)
     assert [(stored[0].name, stored[0].text), len(stored)] == [("Tutor", "Only ask."), MAX_PERSONAS - 1]
 
 
@@ -154,7 +152,7 @@ async def test_in_a_group_its_administrators_choose_the_persona(harness: UpdateH
     group = Group(-5, "Family", "in", 1.0)
     async with harness.database.transaction() as tx:
         await groups.put(tx, group)
-        await personas.add(tx, "Tutor", "Ask.")
+        await instructions.put_persona(tx, "Tutor", "Ask.")
     harness.groups.remember(group)
     chat = {"id": -5, "type": "supergroup", "title": "Family"}
 
