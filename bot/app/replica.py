@@ -1,6 +1,7 @@
 """Connects the gateway with the other replicas that work on the same database.
 
-A part of the composition root; factory.py builds the rest.
+A part of the composition root; factory.py builds the rest. What only replicas need is imported where they
+are built, for a gateway alone on its database starts without it.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from bot.db import revisions
 from bot.db.conversations import calls
 from bot.db.database_url import is_postgresql
 from bot.db.engine import Database
-from bot.db.queues import inbox, outbox, seat_requests
+from bot.db.queues import inbox, outbox
 from bot.db.revision_watch import RevisionWatch
 from bot.db.schema import find_newest_revision
 from bot.db.shares import LockHolders, OwnShares, ShareHold
@@ -28,11 +29,6 @@ from bot.errors import StoreUnavailable
 from bot.jobs.outcomes import JobOutcomes
 from bot.llm.seats import SeatLimiter, Seats
 from bot.queue import Worker
-from bot.replicas.agreement import ReplicaIdentity, digest_settings, list_agreed_values
-from bot.replicas.leadership import Leadership
-from bot.replicas.messenger import ReplicaMessenger, Topic
-from bot.replicas.share_keeper import ReplicaCallbacks, ShareKeeper
-from bot.replicas.shared_seats import ReplicaSeats, SeatStore
 from bot.settings import Settings
 from bot.telegram.delivery.sender import OwnLanes, Sender
 from bot.telegram.reactions import SeenReactions
@@ -40,8 +36,12 @@ from bot.tool_registry.registry import ToolRegistry
 from bot.turns import Approvals, RunningTurns
 from bot.usage.recorder import UsageRecorder
 
-if TYPE_CHECKING:  # its driver is an extra
-    from bot.db.postgresql.session_locks import SessionLocks
+if TYPE_CHECKING:
+    from bot.db.postgresql.session_locks import SessionLocks  # its driver is an extra
+    from bot.replicas.leadership import Leadership
+    from bot.replicas.messenger import ReplicaMessenger, Topic
+    from bot.replicas.share_keeper import ShareKeeper
+    from bot.replicas.shared_seats import ReplicaSeats
 
 LOOK_SECONDS = 3.0  # between looks for work of which no notification came
 
@@ -53,10 +53,10 @@ class ReplicaLink:
     `open_locks`: opens the session whose locks stand for shares.
     """
 
-    messenger: ReplicaMessenger
+    messenger: "ReplicaMessenger"
     open_locks: "Callable[[], AbstractAsyncContextManager[SessionLocks]]"
     own_shares: OwnShares
-    seats: ReplicaSeats
+    seats: "ReplicaSeats"
 
     def build_own_lanes(self) -> OwnLanes:
         """Which lanes the sender delivers in."""
@@ -71,6 +71,9 @@ async def open_replica_link(url: str, database: Database) -> AsyncIterator[Repli
         return
     from bot.db.postgresql.engine import open_server
     from bot.db.postgresql.session_locks import list_replicas, open_session_locks
+    from bot.db.queues import seat_requests
+    from bot.replicas.messenger import ReplicaMessenger
+    from bot.replicas.shared_seats import ReplicaSeats, SeatStore
 
     messenger = ReplicaMessenger(database)
     own_shares = OwnShares()
@@ -201,7 +204,7 @@ class ReplicaWork:
         await self._sender.abandon(numbers)
         self._usage_recorder.abandon(numbers)
 
-    def build_handlers(self) -> dict[Topic, Callable[[str], object]]:
+    def build_handlers(self) -> "dict[Topic, Callable[[str], object]]":
         """What is done when another replica tells of something."""
         return {
             "inbox": lambda _: self._worker.wake(),
@@ -264,7 +267,7 @@ class Replica:
     """This process among the others: what it holds, what it hears, and whether it leads."""
 
     def __init__(
-        self, link: ReplicaLink, work: ReplicaWork, keeper: ShareKeeper, revision_watch: RevisionWatch
+        self, link: ReplicaLink, work: ReplicaWork, keeper: "ShareKeeper", revision_watch: RevisionWatch
     ) -> None:
         self._link = link
         self._work = work
@@ -277,7 +280,7 @@ class Replica:
         return self._link.own_shares
 
     @property
-    def leadership(self) -> Leadership:
+    def leadership(self) -> "Leadership":
         """Whether this replica leads."""
         return self._keeper.leadership
 
@@ -302,6 +305,9 @@ def build_replica(
     """Build this replica once all that works for it is built; None: this process is the only one."""
     if link is None:
         return None
+    from bot.replicas.agreement import ReplicaIdentity, digest_settings, list_agreed_values
+    from bot.replicas.share_keeper import ReplicaCallbacks, ShareKeeper
+
     work = ReplicaWork(database, link.own_shares, parts)
     link.messenger.handlers = {**work.build_handlers(), **link.seats.build_handlers()}
     link.messenger.life = link.own_shares.life = life = parts.usage_recorder.life

@@ -4,14 +4,17 @@ A part of the composition root; factory.py builds the rest.
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from bot.app.replica import ReplicaLink
 from bot.domain import Changes
 from bot.jobs.scheduler import JobScheduler
 from bot.queue import Worker
-from bot.replicas.messenger import Topic
 from bot.telegram.delivery.sender import Sender
 from bot.turns import Approvals
+
+if TYPE_CHECKING:  # only replicas import it
+    from bot.replicas.messenger import Topic
 
 
 class WorkListener:
