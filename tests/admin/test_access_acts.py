@@ -15,8 +15,6 @@ from bot.chat.commands.people_changes import describe_decision
 from bot.db.engine import Database, open_database
 from bot.db.people import people
 from bot.db.tables import jobs
-from bot.sim.telegram.faults import BotApiFault
-from bot.sim.telegram.server import SimulatedPerson
 from tests.admin.test_people import BOB as MEMBER
 from tests.admin.test_people import CY, GROUP, HOSTILE, let_in, list_changes
 from tests.admin.test_sessions import ask_for_link, load_audit
@@ -32,6 +30,8 @@ from tests.support.admin_page import (
 from tests.support.free_ports import find_free_port
 from tests.support.gateway import GatewayHarness, long_story, running_gateway
 from tests.support.group_chat import open_group
+from tests.support.telegram.faults import BotApiFault
+from tests.support.telegram.server import ScriptedPerson
 from tests.support.update_harness import UpdateHarness
 
 BOB = 88
@@ -92,7 +92,7 @@ async def wait_until_cut(gateway: GatewayHarness) -> None:
 
 
 async def block_in_the_middle_of_an_answer(
-    gateway: GatewayHarness, browser: Browser, bob: SimulatedPerson
+    gateway: GatewayHarness, browser: Browser, bob: ScriptedPerson
 ) -> int:
     """Block Bob, who has a reminder and a turn that runs; returns how many messages he sees then."""
     await add_due_job(gateway, "water the plants", kind="reminder", seconds_ago=-3600, chat=BOB)

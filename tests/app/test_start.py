@@ -13,9 +13,9 @@ import pytest
 import bot
 from bot.demo.environment import open_demo
 from bot.http_server import serve
-from bot.sim.telegram.server import BotApi
 from tests.support.empty_database import place_empty_database
 from tests.support.endpoint.server import ScriptedEndpoint
+from tests.support.telegram.server import ScriptedBotApi
 
 ROOT = Path(bot.__file__).parents[1]
 ADMIN = 7
@@ -91,7 +91,7 @@ class GatewayProcess:
     process: asyncio.subprocess.Process
 
     @classmethod
-    async def start(cls, program: str, folder: Path, telegram: BotApi, urls: tuple[str, str]) -> Self:
+    async def start(cls, program: str, folder: Path, telegram: ScriptedBotApi, urls: tuple[str, str]) -> Self:
         telegram_url, model_url = urls
         environment = {
             "PATH": os.defpath,
@@ -118,7 +118,7 @@ class GatewayProcess:
 
 
 async def test_the_first_poll_goes_out_before_large_libraries_are_imported(tmp_path: Path):
-    api = BotApi()
+    api = ScriptedBotApi()
     async with api.serve_on_loopback() as telegram:
         urls = (telegram, "http://127.0.0.1:9/v1")
         gateway = await GatewayProcess.start(RUN_UNTIL_FIRST_POLL, tmp_path, api, urls)
@@ -128,7 +128,7 @@ async def test_the_first_poll_goes_out_before_large_libraries_are_imported(tmp_p
 
 
 async def test_what_has_started_and_answered_a_message_has_imported_only_what_that_needs(tmp_path: Path):
-    api = BotApi()
+    api = ScriptedBotApi()
     endpoint = ScriptedEndpoint()
     async with api.serve_on_loopback() as telegram, serve(endpoint.app) as model:
         gateway = await GatewayProcess.start(RUN_UNTIL_STOPPED, tmp_path, api, (telegram, f"{model}/v1"))

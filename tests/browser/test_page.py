@@ -243,7 +243,8 @@ async def test_a_message_that_is_deleted_vanishes(visit: Visit):
     async with open_page() as gateway, visit(gateway.address) as page:
         await ask(page, "hello")
         await expect(page.locator(".account")).to_be_visible()
-        gateway.demo.person.delete(gateway.demo.person.chat.bot_messages[-1])
+        chat = gateway.demo.person.chat
+        gateway.demo.api.app.world.delete(chat, chat.bot_messages[-1])
         await expect(page.locator(".account")).to_have_count(0)
         await expect(answers(page)).to_have_count(0)
 

@@ -7,11 +7,12 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
-from bot.sim.telegram.server import BotApiCall, BotApiFault
+from bot.sim.telegram.server import BotApiCall
 from tests.chaos.journal import Disturbance
 from tests.chaos.state import ChaosRun
 from tests.chaos.stores import ChaosStore, bring_jobs_forward
 from tests.support.endpoint.server import ScriptedEndpoint
+from tests.support.telegram.server import BotApiFault
 
 MAX_OUTAGE_SECONDS = 6.0
 MAX_QUIET_SECONDS = 10.0

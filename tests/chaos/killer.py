@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bot.db.queues.outbox import UNSURE_TEXT
-from bot.sim.telegram.server import BotApiCall, BotApiFault
+from bot.sim.telegram.server import BotApiCall
 from tests.chaos.callers import find_caller
 from tests.chaos.marks import read_marks
 from tests.chaos.state import ChaosRun
 from tests.kill.gateway import PATIENCE, GatewayProcess
+from tests.support.telegram.server import BotApiFault
 
 MIGRATION_KILLS = 4  # while the first starts migrate the database
 MAX_CALLS_PER_LIFE = 40  # to Telegram, before a kill is prepared

@@ -13,12 +13,12 @@ from bot.queue.dead_letters import DEAD_LETTER_NOTICE
 from bot.sim.telegram.accounts import PersonMessage
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.events import Subscription
-from bot.sim.telegram.server import SimulatedPerson
 from tests.chaos.journal import ButtonTap, WrittenRequest
 from tests.chaos.judge import STOP_BUTTON
 from tests.chaos.marks import answer_words, read_marks
 from tests.chaos.state import ChaosRun
 from tests.support.attachment_files import make_image
+from tests.support.telegram.server import ScriptedPerson
 
 PATIENCE_SECONDS = 60.0  # until a person writes the next message without an answer to the last one
 LOOK_SECONDS = 1.0  # until a person who waits sees that enough is written
@@ -63,7 +63,7 @@ class Writer:
     """A person in their private chat."""
 
     run: ChaosRun
-    person: SimulatedPerson
+    person: ScriptedPerson
     rng: random.Random
     _tapped_at: dict[int, float] = field(default_factory=dict)
 

@@ -13,7 +13,7 @@ from sqlalchemy import create_engine
 
 import migrations
 from bot.http_server import serve
-from bot.sim.telegram.server import KEEP_ALIVE_SECONDS, BotApiFault
+from bot.sim.telegram.server import KEEP_ALIVE_SECONDS
 from bot.sim.vllm.server import Timing
 from tests.chaos.callers import name_caller
 from tests.chaos.disturber import Disturber
@@ -28,6 +28,7 @@ from tests.kill.environment import open_environment
 from tests.kill.gateway import ForkServer, GatewayProcess
 from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.postgresql import PostgresServer
+from tests.support.telegram.server import BotApiFault
 
 FIRST_CHAT = 100
 MAX_WAITING_CHATS = 16  # that wait for an answer; an item that runs at more than ten deaths is set aside

@@ -12,12 +12,12 @@ from bot.db.engine import Database
 from bot.db.people import groups
 from bot.db.people.groups import Group
 from bot.sim.telegram.members import MemberStatus
-from bot.sim.telegram.server import BotApi, BotApiFault
 from bot.telegram.bot_rights import BotRights, BotRightsReader
 from bot.telegram.client import create_bot
 from tests.support.gateway import running_gateway
 from tests.support.group_chat import GROUP, GroupHarness, open_group, press
 from tests.support.groups import build_directory
+from tests.support.telegram.server import BotApiFault, ScriptedBotApi
 
 ANN = 7
 
@@ -42,9 +42,9 @@ def test_an_administrator_sees_all_and_others_what_privacy_mode_lets_through(
 @contextlib.asynccontextmanager
 async def open_sight(
     database: Database, known: bool | None
-) -> AsyncIterator[tuple[BotApi, GroupHarness, GroupDirectory, GroupSight]]:
+) -> AsyncIterator[tuple[ScriptedBotApi, GroupHarness, GroupDirectory, GroupSight]]:
     """A group in Telegram, of which this is known."""
-    api = BotApi()
+    api = ScriptedBotApi()
     async with api.serve_on_loopback() as url, create_bot(api.token, url) as bot:
         team = open_group(api, api.person(ANN, "Ann"))
         directory = build_directory()

@@ -15,11 +15,11 @@ from bot.check.telegram_probe import (
     TOPICS_ON,
     probe_telegram,
 )
-from bot.sim.telegram.server import BotApi, BotApiFault
+from tests.support.telegram.server import BotApiFault, ScriptedBotApi
 
 
 async def test_privacy_mode_is_said_with_what_changes_it() -> None:
-    api = BotApi()
+    api = ScriptedBotApi()
     async with api.serve_on_loopback() as url:
         bot_url = f"{url}/bot{api.token}"
         finding, topics = await probe_telegram(bot_url)
@@ -40,7 +40,7 @@ async def test_privacy_mode_is_said_with_what_changes_it() -> None:
 
 
 async def test_guest_mode_is_judged_where_it_is_on() -> None:
-    api = BotApi()
+    api = ScriptedBotApi()
     judged = []
     async with api.serve_on_loopback() as url:
         for change in ({}, {"supports_guest_queries": True}, {"supports_inline_queries": True}):

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from bot.sim.telegram.chats import ChatMessage
-from bot.sim.telegram.server import SimulatedPerson
 from tests.support import breakdown_clock
 from tests.support.approval_tools import install_bells, load_rung_bells
 from tests.support.gateway import GatewayHarness, open_harness, running_gateway
+from tests.support.telegram.server import ScriptedPerson
 
 BOB = 8
 
@@ -39,7 +39,7 @@ async def wait_for_question(gateway: GatewayHarness, bell: str, chat: int | None
 
 
 async def tap_buttons(
-    gateway: GatewayHarness, person: SimulatedPerson, message: ChatMessage, *buttons: str
+    gateway: GatewayHarness, person: ScriptedPerson, message: ChatMessage, *buttons: str
 ) -> str:
     """The toast after the last of several taps."""
     taps = [person.tap(message, button) for button in buttons]
@@ -133,7 +133,7 @@ async def test_what_is_allowed_here_is_listed_taken_back_and_a_new_conversation_
     assert waited == [True, False, True, False]
 
 
-async def let_bob_in(gateway: GatewayHarness, tool: str) -> SimulatedPerson:
+async def let_bob_in(gateway: GatewayHarness, tool: str) -> ScriptedPerson:
     """Bob, who may use this tool when the gateway starts the next time."""
     async with gateway.run():
         gateway.ann.send(f"/people add {BOB}")

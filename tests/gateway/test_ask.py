@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from bot.sim.telegram.chats import ChatMessage
-from bot.sim.telegram.server import SimulatedPerson
 from bot.turns.tool_policy import ANSWERED_BELOW, ASKED_BEFORE, UNANSWERED
 from tests.gateway.test_schedules import add_due_job, introduce_person
 from tests.support import breakdown_clock
 from tests.support.attachment_files import make_image
 from tests.support.gateway import GatewayHarness, running_gateway
 from tests.support.group_chat import GROUP, open_group
+from tests.support.telegram.server import ScriptedPerson
 from tools.builtin.ask import BAD_QUESTION, NOBODY_TO_ASK
 
 
@@ -45,7 +45,7 @@ async def wait_for_end(gateway: GatewayHarness, message: ChatMessage, end: str) 
 
 
 async def tap(
-    gateway: GatewayHarness, person: SimulatedPerson, question: ChatMessage, button: str, times: int = 1
+    gateway: GatewayHarness, person: ScriptedPerson, question: ChatMessage, button: str, times: int = 1
 ) -> list[str]:
     """The toasts of several taps on one button."""
     taps = [person.tap(question, button) for _ in range(times)]
@@ -53,7 +53,7 @@ async def tap(
     return [str(tap.answer.get("text", "")) for tap in taps if tap.answer is not None]
 
 
-async def tap_late(gateway: GatewayHarness, person: SimulatedPerson, question: ChatMessage, data: str) -> str:
+async def tap_late(gateway: GatewayHarness, person: ScriptedPerson, question: ChatMessage, data: str) -> str:
     """The toast after a tap on a button that the person's phone still shows."""
     query = {"id": f"late {data}", "from": person.user, "message": question.raw, "chat_instance": "1"}
     gateway.api.push_update({"callback_query": query | {"data": data}})
@@ -89,7 +89,7 @@ async def test_a_question_is_answered_by_one_tap_or_by_the_next_words_and_by_not
     assert sum(breakdown.seconds["approval_wait"] > 0 for breakdown in breakdowns) == 8
 
 
-async def tap_often(gateway: GatewayHarness, person: SimulatedPerson) -> None:
+async def tap_often(gateway: GatewayHarness, person: ScriptedPerson) -> None:
     person.send(f"{ask('Which **city** do you mean?', '- Lisbon', '- Porto')}@@say:to Porto@@")
     question = await wait_for_message(gateway, "Which city do you mean?", person.id)
     assert question.text.endswith("\n\nOr write your own answer.")
@@ -102,7 +102,7 @@ async def tap_often(gateway: GatewayHarness, person: SimulatedPerson) -> None:
     assert list_results(gateway, "to Porto") == ["Porto"]
 
 
-async def write(gateway: GatewayHarness, person: SimulatedPerson) -> None:
+async def write(gateway: GatewayHarness, person: ScriptedPerson) -> None:
     """What replies to another message is a request; then the next words are the answer, and no request."""
     first = person.send("hi")
     await wait_for_message(gateway, "echo: ", person.id)
@@ -124,7 +124,7 @@ async def write(gateway: GatewayHarness, person: SimulatedPerson) -> None:
     assert not any("neither" in text for text in gateway.texts(person.id)[-1:])
 
 
-async def stop(gateway: GatewayHarness, person: SimulatedPerson) -> None:
+async def stop(gateway: GatewayHarness, person: ScriptedPerson) -> None:
     """A tap after /stop, and one after /new, change nothing; nor do words."""
     person.send(f"{ask('Which day?', 'Monday', 'Tuesday')}@@say:never@@")
     question = await wait_for_message(gateway, "Which day?", person.id)
@@ -143,7 +143,7 @@ async def stop(gateway: GatewayHarness, person: SimulatedPerson) -> None:
     assert "never" not in gateway.texts(person.id)
 
 
-async def edit_request(gateway: GatewayHarness, person: SimulatedPerson) -> None:
+async def edit_request(gateway: GatewayHarness, person: ScriptedPerson) -> None:
     request = person.send(f"{ask('Which colour?', 'red', 'blue')}@@say:never@@")
     question = await wait_for_message(gateway, "Which colour?", person.id)
     data = str(question.buttons[0]["callback_data"])
@@ -152,7 +152,7 @@ async def edit_request(gateway: GatewayHarness, person: SimulatedPerson) -> None
     assert await tap_late(gateway, person, question, data) == "Stopped."
 
 
-async def send_photo(gateway: GatewayHarness, person: SimulatedPerson) -> None:
+async def send_photo(gateway: GatewayHarness, person: ScriptedPerson) -> None:
     """A photo ends the wait, and is answered after it."""
     person.send(f"{ask('Which plant?', 'the tall one', 'the small one')}@@say:I look at it.@@")
     question = await wait_for_message(gateway, "Which plant?", person.id)
@@ -163,7 +163,7 @@ async def send_photo(gateway: GatewayHarness, person: SimulatedPerson) -> None:
     assert gateway.texts(person.id)[1:] == ["I look at it.", "a fern"]
 
 
-async def ask_badly(gateway: GatewayHarness, person: SimulatedPerson) -> None:
+async def ask_badly(gateway: GatewayHarness, person: ScriptedPerson) -> None:
     """What cannot be asked is told to the model, and so is a second question of one answer."""
     bad = [("One?", "a"), ("Twice?", "a", "A")]
     calls = "".join(ask(*lines) for lines in bad)
@@ -177,7 +177,7 @@ async def ask_badly(gateway: GatewayHarness, person: SimulatedPerson) -> None:
     assert results == [BAD_QUESTION, BAD_QUESTION, "yes", ASKED_BEFORE, ASKED_BEFORE]
 
 
-async def ask_when_due(gateway: GatewayHarness, person: SimulatedPerson) -> None:
+async def ask_when_due(gateway: GatewayHarness, person: ScriptedPerson) -> None:
     """A due task asks nothing: its person is not there."""
     await introduce_person(gateway, person.id)
     await add_due_job(gateway, f"{ask('Which park?', 'a', 'b')}@@say:the nearest@@", chat=person.id)

@@ -16,7 +16,6 @@ from bot.attachments.reader import AttachmentReader, ReadTimeouts
 from bot.db.engine import open_database
 from bot.db.tables import attachments, model_calls
 from bot.http_server import serve
-from bot.sim.telegram.server import BotApiFault
 from bot.sim.vllm.script import format_tool_call
 from bot.sim.vllm.server import RequestRecord
 from bot.telegram.incoming import downloads
@@ -26,6 +25,7 @@ from bot.turns.model_caller import IMAGE_PLACEHOLDER
 from tests.support import attachment_files, office_files
 from tests.support.endpoint.server import ScriptedEndpoint, ServerProfile, reply_with
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
+from tests.support.telegram.server import BotApiFault
 
 
 def user_messages(request: RequestRecord) -> list[dict[str, Any]]:

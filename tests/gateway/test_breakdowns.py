@@ -15,7 +15,6 @@ from bot.db.tables import inbox, lives
 from bot.db.usage import breakdowns
 from bot.http_server import serve
 from bot.sim.telegram.chats import ChatMessage
-from bot.sim.telegram.server import BotApiFault, SimulatedPerson
 from bot.sim.vllm.response import request_timings
 from bot.sim.vllm.server import Timing
 from bot.telegram.delivery.rate_budget import RateLimits
@@ -27,6 +26,7 @@ from tests.support.cache_warmup import wait_until
 from tests.support.endpoint.faults import EndpointFaultKind
 from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import GatewayHarness, open_harness, running_gateway
+from tests.support.telegram.server import BotApiFault, ScriptedPerson
 
 CHATS = 12
 MESSAGES = 6
@@ -52,7 +52,7 @@ REMEMBER = '@@tool:remember {"note": "n"}@@@@say:kept@@'
 class Chatter:
     """One person who writes all kinds of things, some while an answer is under way."""
 
-    def __init__(self, person: SimulatedPerson, rng: random.Random) -> None:
+    def __init__(self, person: ScriptedPerson, rng: random.Random) -> None:
         self._person = person
         self._rng = rng
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.sim.telegram.server import SimulatedPerson
 from bot.telegram.incoming import polling
 from tests.support.gateway import GatewayHarness, running_gateway
+from tests.support.telegram.server import ScriptedPerson
 
 
 def replied_to(gateway: GatewayHarness) -> list[int | None]:
@@ -15,7 +15,7 @@ def replied_to(gateway: GatewayHarness) -> list[int | None]:
     return [raw and raw["message_id"] for raw in replied]
 
 
-def forward(person: SimulatedPerson, count: int) -> list[int]:
+def forward(person: ScriptedPerson, count: int) -> list[int]:
     messages = [person.send(f"Group message {number}", forward_from="Anna") for number in range(count)]
     return [message.message_id for message in messages]
 

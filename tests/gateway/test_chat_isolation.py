@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from bot.sim.telegram.accounts import ChatThread
-from bot.sim.telegram.server import SimulatedPerson
 from tests.support.gateway import GatewayHarness, open_harness
 from tests.support.group_chat import turn_on_reading
+from tests.support.telegram.server import ScriptedPerson
 
 PRIVATE_CHATS = 3
 PLAIN_GROUPS = 2
@@ -26,7 +26,7 @@ class Place:
     """A chat or topic, the word that is said in it alone, and somebody who writes there."""
 
     canary: str
-    person: SimulatedPerson
+    person: ScriptedPerson
     thread: ChatThread
     lane: str
 
@@ -45,7 +45,7 @@ class Place:
 def open_places(gateway: GatewayHarness) -> list[Place]:
     """Open all chats; Ann is in each group with somebody else, and writes in all of them."""
     people = [gateway.api.person(100 + number, "Bea") for number in range(PRIVATE_CHATS)]
-    threads: list[tuple[SimulatedPerson, ChatThread]] = [(person, person.private_thread) for person in people]
+    threads: list[tuple[ScriptedPerson, ChatThread]] = [(person, person.private_thread) for person in people]
     for number in range(PLAIN_GROUPS + FORUMS):
         members = (people[number % 3], people[(number + 1) % 3])
         group = gateway.api.add_group(

@@ -7,10 +7,10 @@ from sqlalchemy import select
 from bot.db.engine import open_database
 from bot.db.queues.outbox import UNSURE_TEXT
 from bot.db.tables import inbox, model_calls
-from bot.sim.telegram.server import BotApiFault
 from bot.sim.vllm.server import Timing
 from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import ADMIN, GatewayHarness, long_story, open_harness, running_gateway
+from tests.support.telegram.server import BotApiFault
 
 SLOW = Timing(canvas_seconds=0.25)
 

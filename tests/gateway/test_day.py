@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from bot.sim.telegram.chats import ChatMessage
-from bot.sim.telegram.server import SimulatedPerson
 from bot.translations.translator import load_translator
 from tests.support.attachment_files import make_locked_pdf
 from tests.support.cache_warmup import wait_until
 from tests.support.gateway import GatewayHarness, is_being_written, long_story, running_gateway
+from tests.support.telegram.server import ScriptedPerson
 
 MIA = 8
 STAN = 9
@@ -30,13 +30,11 @@ class FamilyDay:
         self.mia = self.gateway.api.person(MIA, "Mia", language="de")
         self.stan = self.gateway.api.person(STAN, "Stan")
 
-    async def say(self, person: SimulatedPerson, text: str, count: int = 1) -> list[ChatMessage]:
+    async def say(self, person: ScriptedPerson, text: str, count: int = 1) -> list[ChatMessage]:
         """Send a message, and return what the bot writes below it once that is `count` whole messages."""
         return await self.wait_for_answers(person, person.send(text).message_id, count)
 
-    async def wait_for_answers(
-        self, person: SimulatedPerson, after: int, count: int = 1
-    ) -> list[ChatMessage]:
+    async def wait_for_answers(self, person: ScriptedPerson, after: int, count: int = 1) -> list[ChatMessage]:
         def find_answers() -> list[ChatMessage] | None:
             answers = [message for message in person.chat.bot_messages if message.message_id > after]
             is_whole = not any(map(is_being_written, answers))
@@ -137,7 +135,7 @@ async def write_while_it_is_busy(day: FamilyDay) -> None:
     await day.wait_until(lambda: not any(has_eyes(day.mia, sent.message_id) for sent in waiting))
 
 
-def has_eyes(person: SimulatedPerson, message_id: int) -> bool:
+def has_eyes(person: ScriptedPerson, message_id: int) -> bool:
     message = person.chat.find_message(message_id)
     return message is not None and bool(message.reactions)
 

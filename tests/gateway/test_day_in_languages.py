@@ -14,10 +14,10 @@ import pytest
 from babel.dates import format_skeleton
 
 from bot.sim.telegram.chats import ChatMessage
-from bot.sim.telegram.server import SimulatedPerson
 from bot.translations.translator import Translator, load_translator
 from tests.support.attachment_files import make_locked_pdf, make_pdf
 from tests.support.gateway import GatewayHarness, is_being_written, running_gateway
+from tests.support.telegram.server import ScriptedPerson
 from tests.translations import catalogues
 
 MIN_ENGLISH_WORDS = 3  # fewer may be a name, or a word that languages share
@@ -111,7 +111,7 @@ class LanguageDay:
     gateway: GatewayHarness
     language: str
     habits: Habits
-    person: SimulatedPerson
+    person: ScriptedPerson
     said_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     """When they last said something."""
 

@@ -12,11 +12,11 @@ import pytest
 
 from bot.chat.commands.edited_messages import NOT_ANSWERED, TOO_OLD
 from bot.sim.telegram.chats import ChatMessage
-from bot.sim.telegram.server import SimulatedPerson
 from tests.support.approval_tools import install_bells, load_rung_bells
 from tests.support.cache_warmup import wait_until
 from tests.support.gateway import GatewayHarness, is_being_written, running_gateway
 from tests.support.group_chat import GROUP, GroupHarness, open_group, turn_on_reading
+from tests.support.telegram.server import ScriptedPerson
 
 HOLD_SECONDS = 1.0  # edits that come one after another are fetched within that
 
@@ -31,7 +31,7 @@ def load_turns(tmp_path: Path, chat: int) -> list[tuple[str, str | None]]:
     return load_rows(tmp_path, "select state, ending from turns where lane = ? order by id", str(chat))
 
 
-async def ask(gateway: GatewayHarness, person: SimulatedPerson, *words: str) -> list[Any]:
+async def ask(gateway: GatewayHarness, person: ScriptedPerson, *words: str) -> list[Any]:
     """Say these words one after another, each once the one before it is answered."""
     messages = []
     for word in words:
@@ -40,7 +40,7 @@ async def ask(gateway: GatewayHarness, person: SimulatedPerson, *words: str) -> 
     return messages
 
 
-async def wait_for_message(gateway: GatewayHarness, person: SimulatedPerson, text: str) -> ChatMessage:
+async def wait_for_message(gateway: GatewayHarness, person: ScriptedPerson, text: str) -> ChatMessage:
     """The bot's message in a chat that says this and nothing else below it, without a Stop button."""
 
     def find() -> ChatMessage | None:
@@ -85,7 +85,7 @@ async def test_edits_of_what_was_answered(tmp_path: Path):
         )
 
 
-async def answer_the_newest_in_place(gateway: GatewayHarness, person: SimulatedPerson, tmp_path: Path):
+async def answer_the_newest_in_place(gateway: GatewayHarness, person: ScriptedPerson, tmp_path: Path):
     _, message = await ask(gateway, person, "hello", "capitol")
     answer = await wait_for_message(gateway, person, "capitol")
     calls = len(gateway.endpoint.requests)
@@ -114,7 +114,7 @@ async def answer_the_newest_in_place(gateway: GatewayHarness, person: SimulatedP
     ]
 
 
-async def answer_below_newer_messages(gateway: GatewayHarness, person: SimulatedPerson, tmp_path: Path):
+async def answer_below_newer_messages(gateway: GatewayHarness, person: ScriptedPerson, tmp_path: Path):
     [message] = await ask(gateway, person, "noon")
     person.send("/id")
     await gateway.wait_for_texts(2, person.id)
@@ -125,7 +125,7 @@ async def answer_below_newer_messages(gateway: GatewayHarness, person: Simulated
     assert load_turns(tmp_path, person.id)[0] == ("replaced", "answered")
 
 
-async def ask_before_an_older_one(gateway: GatewayHarness, person: SimulatedPerson, tmp_path: Path):
+async def ask_before_an_older_one(gateway: GatewayHarness, person: ScriptedPerson, tmp_path: Path):
     messages = await ask(gateway, person, "one", "two", "three")
     person.edit(messages[0], "@@say:uno@@")
     card = await wait_for_message(gateway, person, "You edited a message")
@@ -148,7 +148,7 @@ async def ask_before_an_older_one(gateway: GatewayHarness, person: SimulatedPers
     assert "say:dos" in prompt
 
 
-async def answer_messages_that_were_merged(gateway: GatewayHarness, person: SimulatedPerson, tmp_path: Path):
+async def answer_messages_that_were_merged(gateway: GatewayHarness, person: ScriptedPerson, tmp_path: Path):
     pasted = person.paste("@@say:merged@@ " + "word " * 2000 + "end")
     answer = await wait_for_message(gateway, person, "merged")
     assert len(pasted) == 3
@@ -165,7 +165,7 @@ async def answer_messages_that_were_merged(gateway: GatewayHarness, person: Simu
     assert (await wait_for_message(gateway, person, "merged")).message_id == answer.message_id
 
 
-async def say_once_that_it_is_too_old(gateway: GatewayHarness, person: SimulatedPerson, tmp_path: Path):
+async def say_once_that_it_is_too_old(gateway: GatewayHarness, person: ScriptedPerson, tmp_path: Path):
     messages = await ask(gateway, person, "past", "present")
     person.send("/new")
     await gateway.wait_for_texts(3, person.id)

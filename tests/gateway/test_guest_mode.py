@@ -16,12 +16,12 @@ from bot.db.queues import guest_queries
 from bot.db.tables import inbox
 from bot.domain import Lane
 from bot.maintenance.retention import FORGOTTEN_TEXT
-from bot.sim.telegram.chats import GuestQuery
-from bot.sim.telegram.faults import BotApiFault
-from bot.sim.telegram.server import SimulatedGroup
 from bot.sim.vllm.server import format_tool_call
 from bot.turns.failure_texts import GUEST_ANSWER_LOST
 from tests.support.gateway import ADMIN, GatewayHarness, long_story, running_gateway
+from tests.support.telegram.faults import BotApiFault
+from tests.support.telegram.server import ScriptedGroup
+from tests.support.telegram.world import GuestQuery
 
 ELSEWHERE = -1002000000001
 STRANGER = 31
@@ -29,7 +29,7 @@ BOT = "@canvasgram_sim_bot"
 REST_NOTICE = "(The rest is in our private chat.)"
 
 
-def open_elsewhere(gateway: GatewayHarness) -> SimulatedGroup:
+def open_elsewhere(gateway: GatewayHarness) -> ScriptedGroup:
     """A group of Ann's and a stranger's that the bot is no member of."""
     gateway.api.change_bot(supports_guest_queries=True)
     stranger = gateway.api.person(STRANGER, "Sam")

@@ -12,10 +12,10 @@ from bot.db.conversations.kept_files import load_folder_sizes
 from bot.db.engine import open_database
 from bot.db.tables import attachments, kept_files
 from bot.sim.telegram.chats import ChatMessage
-from bot.sim.telegram.server import SimulatedGroup, SimulatedPerson
 from tests.support import attachment_files
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 from tests.support.group_chat import open_group
+from tests.support.telegram.server import ScriptedGroup, ScriptedPerson
 
 CONTRACT = attachment_files.make_pdf(["Parties: Rossi and Weber.", "Notice is three months canary."])
 DAYS = 30
@@ -141,7 +141,7 @@ async def test_in_a_group_only_the_sender_keeps_and_only_they_and_administrators
 
 
 async def tap(
-    gateway: GatewayHarness, person: SimulatedPerson, message: ChatMessage, button: str, group: SimulatedGroup
+    gateway: GatewayHarness, person: ScriptedPerson, message: ChatMessage, button: str, group: ScriptedGroup
 ) -> str:
     """The toast of a tap on a button in a group."""
     tap = person.tap(message, button, thread=group)

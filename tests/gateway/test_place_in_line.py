@@ -13,10 +13,10 @@ from sqlalchemy import insert
 
 from bot.db.engine import open_database
 from bot.db.tables import model_calls
-from bot.sim.telegram.server import BotApiFault, SimulatedPerson
 from bot.telegram.delivery.progress import YOUR_TURN
 from bot.turns import seat_queue
 from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
+from tests.support.telegram.server import BotApiFault, ScriptedPerson
 
 SECOND_IN_LINE = "1 request is ahead of yours."
 NEXT_IN_LINE = "You're next in line."
@@ -32,7 +32,7 @@ async def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
         gateway.endpoint.release()
 
 
-async def wait_behind_two(gateway: GatewayHarness) -> tuple[SimulatedPerson, SimulatedPerson]:
+async def wait_behind_two(gateway: GatewayHarness) -> tuple[ScriptedPerson, ScriptedPerson]:
     """Bob has the seat, Carl is next, and Ann has asked after both."""
     bob = gateway.api.person(8, "Bob")
     carl = gateway.api.person(9, "Carl")

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from bot.sim.telegram.server import BotApiFault
 from bot.telegram.incoming import downloads
 from bot.telegram.incoming.file_places import MAX_PLACES, MAX_PLACES_PER_PERSON
 from tests.support.cache_warmup import wait_until
 from tests.support.endpoint.server import ScriptedEndpoint, reply_with
 from tests.support.gateway import ADMIN, running_gateway
+from tests.support.telegram.server import BotApiFault
 
 BOB = 8
 

@@ -22,12 +22,12 @@ from bot.db.tables import inbox, model_calls, notices, turns
 from bot.domain import Lane
 from bot.errors import TelegramRefused
 from bot.queue.worker import Worker
-from bot.sim.telegram.server import BotApiFault
 from bot.sim.vllm.server import Timing
 from tests.support.cache_warmup import wait_until
 from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.gateway import ADMIN, GatewayHarness, long_story, open_harness, running_gateway
 from tests.support.held_database import refuse_opening
+from tests.support.telegram.server import BotApiFault
 from tests.support.turn_harness import SHUTDOWN_SECONDS
 
 SLOW = Timing(canvas_seconds=0.25)

@@ -9,7 +9,6 @@ import pytest
 
 from bot.check.telegram_probe import PROXY_FIX, probe_telegram
 from bot.errors import TelegramAway
-from bot.sim.telegram.server import BotApi
 from bot.telegram.bot_identity import check_token
 from bot.telegram.client import create_bot, open_bot
 from tests.support import attachment_files
@@ -17,6 +16,7 @@ from tests.support.cache_warmup import wait_until
 from tests.support.endpoint.server import ScriptedEndpoint, reply_with
 from tests.support.gateway import open_harness
 from tests.support.proxy import run_proxy
+from tests.support.telegram.server import ScriptedBotApi
 
 API_URL = "http://telegram.invalid"
 CREDENTIALS = "ann:hush%40hush"
@@ -42,7 +42,7 @@ async def test_messages_and_files_go_through_the_proxy_and_the_model_does_not(
 
 
 async def test_a_socks_proxy_is_asked_for_names_and_gets_its_password():
-    api = BotApi()
+    api = ScriptedBotApi()
     async with api.serve_on_loopback() as url:
         with run_proxy(url, "ann:hush@hush") as proxy:
             proxy_url = f"socks5://{CREDENTIALS}@{proxy.address}"
@@ -59,7 +59,7 @@ async def test_a_socks_proxy_is_asked_for_names_and_gets_its_password():
 
 
 async def test_what_is_wrong_with_a_proxy_is_said_without_its_password(caplog: pytest.LogCaptureFixture):
-    api = BotApi()
+    api = ScriptedBotApi()
     async with api.serve_on_loopback() as url:
         with run_proxy(url, "ann:other") as proxy:
             bot_url = f"https://telegram.invalid/bot{api.token}"

@@ -20,11 +20,11 @@ from bot.db.tools.audit import AuditEntry
 from bot.db.tools.call_log import ToolCallRecord
 from bot.http_server import serve
 from bot.sim.telegram.chats import ChatMessage
-from bot.sim.telegram.server import SimulatedPerson
 from bot.usage.report_command import ReportOptions, render_audit, render_report
 from tests.support.gateway import ADMIN, GatewayHarness, open_harness
 from tests.support.mcp_http_server import FakeMcpHttpServer
 from tests.support.openapi_shop import OpenApiShop, open_shop
+from tests.support.telegram.server import ScriptedPerson
 from tests.support.terminal_text import lay_out
 
 MEMBER = 8
@@ -59,11 +59,11 @@ class DayHarness:
         return self.shop.url.rpartition(":")[2]
 
     @property
-    def bob(self) -> SimulatedPerson:
+    def bob(self) -> ScriptedPerson:
         return self.gateway.api.person(MEMBER, "Bob")
 
     @property
-    def eve(self) -> SimulatedPerson:
+    def eve(self) -> ScriptedPerson:
         return self.gateway.api.person(OTHER, "Eve")
 
     async def run_cli(self, *args: str) -> str:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from bot.queue.dead_letters import DEAD_LETTER_NOTICE
 from bot.queue.worker import MAX_ATTEMPTS
 from bot.sim.telegram.chats import ChatMessage
-from bot.sim.telegram.server import BotApiCall, BotApiFault, SimulatedPerson
+from bot.sim.telegram.server import BotApiCall
 from bot.sim.vllm.server import ChatRequest, Timing, format_tool_call
 from tests.kill.environment import KillEnvironment
 from tests.support.endpoint.server import ScriptedEndpoint, ScriptedReply
+from tests.support.telegram.server import BotApiFault, ScriptedPerson
 
 MAX_WAITING_CHATS = 4  # chats that wait for an answer
 MAX_DEATHS = MAX_ATTEMPTS - 2  # of an item; then the gateway lives until the item is done
@@ -74,7 +75,7 @@ class Chatter:
     """A user who writes messages, waits until each is answered or in doubt, and asks for what is missing."""
 
     environment: KillEnvironment
-    person: SimulatedPerson
+    person: ScriptedPerson
     rng: random.Random
     numbers: Iterator[int]
     sent: list[tuple[str, str]] = field(default_factory=list)

@@ -18,11 +18,12 @@ from bot.db.database_url import is_postgresql
 from bot.http_server import serve
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.telegram.events import ChangeNotifier
-from bot.sim.telegram.faults import FaultInjection
-from bot.sim.telegram.server import BotApi, BotApiCall, BotApiFault, FloodLimits, SimulatedPerson
+from bot.sim.telegram.server import BotApiCall, FloodLimits
 from tests.kill.gateway import PATIENCE, ForkServer, GatewayDied, GatewayProcess
 from tests.support.empty_database import place_empty_database
 from tests.support.endpoint.server import ScriptedEndpoint
+from tests.support.telegram.faults import FaultInjection
+from tests.support.telegram.server import BotApiFault, ScriptedBotApi, ScriptedPerson
 
 ANN = 7
 UNSURE = "I don't know whether my answer above reached you."
@@ -82,7 +83,7 @@ class Bells:
 class KillEnvironment:
     """`ann` is an admin; the bot is open, so that anybody may write to it."""
 
-    api: BotApi
+    api: ScriptedBotApi
     endpoint: ScriptedEndpoint
     bells: Bells
     gateway: GatewayProcess
@@ -90,7 +91,7 @@ class KillEnvironment:
     settings: Mapping[str, object]
 
     @property
-    def ann(self) -> SimulatedPerson:
+    def ann(self) -> ScriptedPerson:
         return self.api.person(ANN, "Ann")
 
     def messages(self, chat: int = ANN) -> list[ChatMessage]:
@@ -197,7 +198,7 @@ async def open_environment(
 ) -> AsyncIterator[KillEnvironment]:
     """The environment, served; the test starts the gateway, which is killed when the block ends."""
     place_empty_database(folder / "gateway.db")
-    api = BotApi(limits=FloodLimits.unlimited())
+    api = ScriptedBotApi(limits=FloodLimits.unlimited())
     endpoint = endpoint or ScriptedEndpoint()
     bells = Bells()
     async with api.serve_on_loopback() as telegram, serve(endpoint.app) as model, serve(bells) as bells.url:

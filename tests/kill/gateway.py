@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 import bot
-from bot.sim.telegram.server import BotApi
+from tests.support.telegram.server import ScriptedBotApi
 
 ROOT = Path(bot.__file__).parents[1]
 ENVIRONMENT = {
@@ -153,7 +153,7 @@ class GatewayProcess:
 
     def __init__(
         self,
-        api: BotApi,
+        api: ScriptedBotApi,
         folder: Path,
         settings: Mapping[str, object],
         fork_server: ForkServer | None,

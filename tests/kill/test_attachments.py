@@ -2,11 +2,11 @@
 
 from functools import partial
 
-from bot.sim.telegram.server import BotApiFault
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import KillEnvironment
 from tests.support import attachment_files
 from tests.support.office_files import make_zip
+from tests.support.telegram.server import BotApiFault
 
 
 def count_pictures(environment: KillEnvironment) -> list[int]:

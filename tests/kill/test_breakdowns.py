@@ -6,12 +6,12 @@ from functools import partial
 import pytest
 
 from bot.bench.harness.prose import write_prose
-from bot.sim.telegram.server import BotApiFault
 from bot.sim.vllm.server import Timing
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import KillEnvironment
 from tests.support.breakdown_clock import BreakdownRow, check_breakdowns
 from tests.support.endpoint.server import ScriptedEndpoint
+from tests.support.telegram.server import BotApiFault
 
 PROSE = write_prose(150, 1)[1:] + " "
 

@@ -7,7 +7,6 @@ with a question, and a second copy only after a tap on its button.
 
 import pytest
 
-from bot.sim.telegram.server import BotApiFault
 from bot.sim.vllm.server import Timing
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import SENT_AGAIN, UNSURE, KillEnvironment
@@ -15,6 +14,7 @@ from tests.kill.gateway import PATIENCE
 from tests.kill.test_jobs import add_due_job, greet, wait_until_recorded
 from tests.kill.test_steps import PROSE
 from tests.support.endpoint.server import ScriptedEndpoint, reply_with
+from tests.support.telegram.server import BotApiFault
 
 CHAT = 100
 REMINDER = "⏰ tea"

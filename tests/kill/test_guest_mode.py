@@ -4,10 +4,11 @@ import signal
 
 import pytest
 
-from bot.sim.telegram.chats import GuestQuery
-from bot.sim.telegram.server import BotApiCall, BotApiFault
+from bot.sim.telegram.server import BotApiCall
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import ANN, KillEnvironment
+from tests.support.telegram.server import BotApiFault
+from tests.support.telegram.world import GuestQuery
 
 ELSEWHERE = -1002000000001
 LOST = "I couldn't answer you in “Elsewhere”. Please ask me there again."

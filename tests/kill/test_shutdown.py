@@ -8,11 +8,11 @@ import pytest
 
 from bot.app.factory import RunOptions
 from bot.queue.worker import GRACE_SECONDS
-from bot.sim.telegram.server import BotApiFault
 from bot.telegram.delivery import sender
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import UNSURE, KillEnvironment
 from tests.kill.gateway import PATIENCE, ForkServer, GatewayProcess
+from tests.support.telegram.server import BotApiFault
 
 MAX_STOP_SECONDS = 10.0  # after that supervisors kill
 

@@ -9,12 +9,12 @@ from functools import partial
 import pytest
 
 from bot.bench.harness.prose import write_prose
-from bot.sim.telegram.server import BotApiFault
 from bot.sim.vllm.server import ChatRequest, Timing, format_tool_call
 from tests.kill.conftest import OpenEnvironment
 from tests.kill.environment import ANN, IS_IDLE, SENT_AGAIN, UNSURE, KillEnvironment
 from tests.kill.gateway import PATIENCE
 from tests.support.endpoint.server import ScriptedEndpoint, reply_with
+from tests.support.telegram.server import BotApiFault
 
 PROSE = write_prose(150, 1)[1:] + " "  # longer than the repeated patterns a server searches for
 

@@ -18,7 +18,6 @@ from bot.db.engine import open_database
 from bot.db.people import page_sessions
 from bot.domain import SHARE_COUNT, compute_share
 from bot.sim.telegram.chats import ChatMessage
-from bot.sim.telegram.people import SimulatedPerson
 from tests.gateway.test_approval_waits import ring_prompt, wait_for_question
 from tests.support.admin_page import find_csrf_token
 from tests.support.approval_tools import install_bells, load_rung_bells
@@ -26,6 +25,7 @@ from tests.support.free_ports import find_free_port
 from tests.support.gateway import ADMIN, GatewayHarness, open_harness
 from tests.support.group_chat import open_group
 from tests.support.postgresql import PostgresServer
+from tests.support.telegram.server import ScriptedPerson
 
 HOLDERS = "SELECT share, life FROM share_holds WHERE ended_at IS NULL"
 
@@ -127,7 +127,7 @@ async def open_pages(gateways: TwoGateways) -> AsyncIterator[list[httpx.AsyncCli
 
 
 async def check_that_all_is_cut(
-    gateways: TwoGateways, person: SimulatedPerson, block: Callable[[], Awaitable[None]]
+    gateways: TwoGateways, person: ScriptedPerson, block: Callable[[], Awaitable[None]]
 ) -> None:
     """What runs for somebody ends once they are blocked, and their next message is not answered."""
     endpoint = gateways.harness.endpoint

@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.bench.harness import machine
-from bot.sim.telegram.server import MAX_WAIT_SECONDS, SimulatedPerson
+from bot.sim.telegram.server import MAX_WAIT_SECONDS
 from tests.kill.environment import ANN, KillEnvironment, open_environment
 from tests.support.attachment_files import make_slow_pdf
 from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.office_files import make_docx, make_paragraph
+from tests.support.telegram.server import ScriptedPerson
 
 EVE = 66
 FIRST_PERSON = 1000
@@ -81,7 +82,7 @@ async def _send_in_topics(environment: KillEnvironment, name: str, body: bytes) 
         await wait_for_answers(environment, eve, answered + TOPICS)
 
 
-async def wait_for_answers(environment: KillEnvironment, person: SimulatedPerson, count: int) -> None:
+async def wait_for_answers(environment: KillEnvironment, person: ScriptedPerson, count: int) -> None:
     """Wait until the bot has sent this person so many messages."""
     await environment.api.wait_until(lambda: len(person.chat.bot_messages) >= count, 10 * MAX_WAIT_SECONDS)
 
@@ -93,7 +94,7 @@ FLOODS: Mapping[str, Flood] = {
 }
 
 
-async def ask(environment: KillEnvironment, person: SimulatedPerson, with_file: bool) -> float:
+async def ask(environment: KillEnvironment, person: ScriptedPerson, with_file: bool) -> float:
     """Seconds from a message to its answer."""
     answered = len(person.chat.bot_messages)
     started_at = time.monotonic()

@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 from telegram import Bot
 
-from bot.sim.telegram.server import BotApi, FloodLimits
+from bot.sim.telegram.server import FloodLimits
 from tests.support.endpoint import gate
+from tests.support.telegram.server import ScriptedBotApi
 from tests.support.telegram_client import build_api, open_bot
 
 
@@ -17,17 +18,17 @@ def lingering_server(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def api() -> BotApi:
+def api() -> ScriptedBotApi:
     return build_api(FloodLimits.unlimited())
 
 
 @pytest.fixture
-async def api_url(api: BotApi) -> AsyncIterator[str]:
+async def api_url(api: ScriptedBotApi) -> AsyncIterator[str]:
     async with api.serve_on_loopback() as url:
         yield url
 
 
 @pytest.fixture
-async def bot(api: BotApi, api_url: str) -> AsyncIterator[Bot]:
+async def bot(api: ScriptedBotApi, api_url: str) -> AsyncIterator[Bot]:
     async with open_bot(api, api_url) as bot:
         yield bot

@@ -14,7 +14,7 @@ from bot.db.engine import Database
 from bot.db.queues import outbox
 from bot.db.tables import outbox as outbox_table
 from bot.domain import Changes, FirstSend, Lane, Part
-from bot.sim.telegram.server import BotApi, BotApiCall
+from bot.sim.telegram.server import BotApiCall
 from bot.telegram.client import create_bot
 from bot.telegram.delivery.channel import ChatChannel
 from bot.telegram.delivery.rate_budget import CallRate, RateLimits
@@ -22,6 +22,7 @@ from bot.telegram.delivery.sender import OwnLanes, Sender, SenderCallbacks
 from bot.telegram.outcomes import DeliveryRefusal
 from bot.translations.translator import ENGLISH, Translatable
 from bot.turns.answer_messages import AnswerMessages, store_messages
+from tests.support.telegram.server import ScriptedBotApi
 
 ANN = Lane(7)
 ONE = "First block, which says something.\n\n"
@@ -54,7 +55,7 @@ class SenderListener:
 class DeliveryHarness:
     """One database and one Telegram; senders come and go."""
 
-    api: BotApi
+    api: ScriptedBotApi
     url: str
     database: Database
     limits: RateLimits = NO_GAP_LIMITS

@@ -15,13 +15,14 @@ from bot.app.factory import RunOptions
 from bot.http_server import serve
 from bot.settings import Settings, build_settings
 from bot.sim.telegram.chats import ChatMessage
-from bot.sim.telegram.server import MAX_WAIT_SECONDS, BotApi, FloodLimits, SimulatedPerson
+from bot.sim.telegram.server import MAX_WAIT_SECONDS, FloodLimits
 from bot.telegram.delivery.rate_budget import RateLimits
 from bot.telegram.incoming.edits import EDIT_HOLD_SECONDS
 from bot.tool_registry import loader
 from tests.support.delivery_harness import GENEROUS_LIMITS
 from tests.support.empty_database import place_empty_database
 from tests.support.endpoint.server import ScriptedEndpoint
+from tests.support.telegram.server import ScriptedBotApi, ScriptedPerson
 from tests.support.turn_harness import SHUTDOWN_SECONDS
 from tools.base import Tool
 
@@ -54,13 +55,13 @@ def is_being_written(message: ChatMessage) -> bool:
 class GatewayHarness:
     """Both simulators and the gateway's settings; `ann` is an admin."""
 
-    api: BotApi
+    api: ScriptedBotApi
     endpoint: ScriptedEndpoint
     settings: Settings
     options: RunOptions
 
     @property
-    def ann(self) -> SimulatedPerson:
+    def ann(self) -> ScriptedPerson:
         return self.api.person(ADMIN, "Ann")
 
     def texts(self, chat: int = ADMIN) -> list[str]:
@@ -138,7 +139,7 @@ async def open_harness(
     The real rate limits would make most tests wait for seconds; where pace matters, they are passed.
     """
     database_url = settings.pop("database_url", None) or place_database(tmp_path)
-    api = BotApi(limits=FloodLimits.unlimited())
+    api = ScriptedBotApi(limits=FloodLimits.unlimited())
     endpoint = endpoint or ScriptedEndpoint()
     async with serve(api.app) as telegram_url, serve(endpoint.app) as model_url:
         values = {

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from bot.sim.telegram.server import MAX_WAIT_SECONDS, BotApi, ChatThread, SimulatedGroup, SimulatedPerson
+from bot.sim.telegram.server import MAX_WAIT_SECONDS, ChatThread
 from tests.support.gateway import GatewayHarness, is_being_written
+from tests.support.telegram.server import ScriptedBotApi, ScriptedGroup, ScriptedPerson
 
 GROUP = -1001000000001
 BEN = 8
@@ -14,11 +15,11 @@ CLEO = 9
 class GroupHarness:
     """The people of a group and the group, which is the `thread` to write in outside of topics."""
 
-    api: BotApi
-    group: SimulatedGroup
-    ann: SimulatedPerson
-    ben: SimulatedPerson
-    cleo: SimulatedPerson
+    api: ScriptedBotApi
+    group: ScriptedGroup
+    ann: ScriptedPerson
+    ben: ScriptedPerson
+    cleo: ScriptedPerson
 
     def texts(self, thread: ChatThread | None = None) -> list[str]:
         """What the bot has now in a topic, or outside of topics, oldest first."""
@@ -45,8 +46,8 @@ class GroupHarness:
 
 
 def open_group(
-    api: BotApi,
-    owner: SimulatedPerson,
+    api: ScriptedBotApi,
+    owner: ScriptedPerson,
     *,
     is_forum: bool = False,
     is_basic: bool = False,

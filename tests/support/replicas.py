@@ -13,12 +13,13 @@ from sqlalchemy.engine import make_url
 
 from bot.domain import SHARE_COUNT, Lane
 from bot.http_server import serve
-from bot.sim.telegram.server import KEEP_ALIVE_SECONDS, BotApi, BotApiCall, BotApiFault, FloodLimits
+from bot.sim.telegram.server import KEEP_ALIVE_SECONDS, BotApiCall, FloodLimits
 from tests.chaos.callers import find_caller, name_caller
 from tests.kill.environment import UNSURE
 from tests.kill.gateway import PATIENCE, ForkServer, GatewayProcess
 from tests.support.endpoint.server import ScriptedEndpoint
 from tests.support.postgresql import PostgresServer
+from tests.support.telegram.server import BotApiFault, ScriptedBotApi
 
 CHATS = range(100, 112)
 COUNT_UNSENT = "select count(*) from outbox where state in ('new', 'sending', 'open')"
@@ -37,7 +38,7 @@ class ReplicaPlace:
 class Replicas:
     """Both simulators, and processes on one database; `calls` to Telegram with the replica's number."""
 
-    api: BotApi
+    api: ScriptedBotApi
     endpoint: ScriptedEndpoint
     processes: list[GatewayProcess]
     server: PostgresServer
@@ -137,7 +138,7 @@ async def run_replicas(
 
     Those with a number in `places` run there, the others here.
     """
-    api = BotApi(limits=FloodLimits.unlimited())
+    api = ScriptedBotApi(limits=FloodLimits.unlimited())
     endpoint = ScriptedEndpoint(seats=2 * len(CHATS))
     async with contextlib.AsyncExitStack() as stack:
         url = make_url(stack.enter_context(server.open_database()))

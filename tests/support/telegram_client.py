@@ -10,13 +10,14 @@ from telegram import Bot
 from telegram.error import BadRequest
 from telegram.request import HTTPXRequest
 
-from bot.sim.telegram.server import BotApi, FloodLimits
+from bot.sim.telegram.server import FloodLimits
+from tests.support.telegram.server import ScriptedBotApi
 
 PATIENCE_SECONDS = 60.0  # for each answer; the machine may be busy
 
 
 @asynccontextmanager
-async def open_bot(api: BotApi, url: str) -> AsyncIterator[Bot]:
+async def open_bot(api: ScriptedBotApi, url: str) -> AsyncIterator[Bot]:
     """A bot of the real client; the log of calls begins after the getMe it begins with."""
     async with Bot(
         api.token,
@@ -29,9 +30,9 @@ async def open_bot(api: BotApi, url: str) -> AsyncIterator[Bot]:
         yield bot
 
 
-def build_api(limits: FloodLimits) -> BotApi:
+def build_api(limits: FloodLimits, **options: Any) -> ScriptedBotApi:
     """A simulated Telegram whose clock only tests move: a slow machine lets nothing expire."""
-    api = BotApi(limits=limits)
+    api = ScriptedBotApi(limits=limits, **options)
     api.clock.stop()
     return api
 

@@ -6,9 +6,9 @@ import pytest
 
 from bot.db.engine import Database
 from bot.http_server import serve
-from bot.sim.telegram.server import BotApi
 from bot.telegram.delivery import progress, sender
 from tests.support.delivery_harness import DeliveryHarness
+from tests.support.telegram.server import ScriptedBotApi
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def harness(database: Database, patience: None) -> AsyncIterator[DeliveryHarness]:
-    api = BotApi()
+    api = ScriptedBotApi()
     api.person(7).send("hello")
     async with serve(api.app) as url:
         yield DeliveryHarness(api, url, database)

@@ -9,17 +9,18 @@ import pytest
 
 from bot.chat.commands import registry
 from bot.domain import Button, Lane, Part
-from bot.sim.telegram.server import BotApi, FloodLimits
+from bot.sim.telegram.server import FloodLimits
 from bot.telegram.best_effort_calls import MAX_DELETE_ATTEMPTS, BestEffortCalls
 from bot.telegram.client import create_bot
 from bot.translations.translator import defer, load_translator
+from tests.support.telegram.server import ScriptedBotApi
 
 ANN = 7
 
 
 @asynccontextmanager
-async def run_telegram(patience: float = 60.0) -> AsyncIterator[tuple[BotApi, BestEffortCalls]]:
-    api = BotApi(limits=FloodLimits.unlimited())
+async def run_telegram(patience: float = 60.0) -> AsyncIterator[tuple[ScriptedBotApi, BestEffortCalls]]:
+    api = ScriptedBotApi(limits=FloodLimits.unlimited())
     async with api.serve_on_loopback() as url, create_bot(api.token, url) as bot:
         api.person(ANN).send("hello")
         yield (
@@ -35,7 +36,7 @@ async def run_telegram(patience: float = 60.0) -> AsyncIterator[tuple[BotApi, Be
         )
 
 
-async def send_with_button(api: BotApi) -> int:
+async def send_with_button(api: ScriptedBotApi) -> int:
     """Send a message of the bot with a button; return its id."""
     keyboard = {"inline_keyboard": [[{"text": "Drop", "callback_data": "drop:1"}]]}
     async with api.serve_on_loopback() as url, httpx.AsyncClient(verify=False, timeout=60) as client:

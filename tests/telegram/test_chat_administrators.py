@@ -2,17 +2,17 @@
 
 import asyncio
 
-from bot.sim.telegram.server import BotApi, BotApiFault
 from bot.telegram.chat_administrators import FAILURE_SECONDS, REMEMBERED_SECONDS, ChatAdministrators
 from bot.telegram.client import create_bot
 from tests.support.group_chat import BEN, open_group
+from tests.support.telegram.server import BotApiFault, ScriptedBotApi
 
 ANN = 7
 
 
 async def test_administrators_are_asked_for_once_in_five_minutes():
     now = 0.0
-    api = BotApi()
+    api = ScriptedBotApi()
     async with api.serve_on_loopback() as url, create_bot(api.token, url) as bot:
         team = open_group(api, api.person(ANN, "Ann"))
         administrators = ChatAdministrators(bot, clock=lambda: now)

@@ -8,11 +8,12 @@ import pytest
 from bot.db.people.groups import OTHER_MESSAGES
 from bot.domain import Lane, Part
 from bot.http_server import serve
-from bot.sim.telegram.server import BotApi, FloodLimits
+from bot.sim.telegram.server import FloodLimits
 from bot.telegram.chat_numbers import ChatNumbers
 from bot.telegram.client import TelegramBot, TelegramClient, create_bot
 from bot.telegram.outcomes import DeliveryOutcome, DeliveryRefusal, DeliverySuccess
 from tests.support.group_chat import GroupHarness, open_group
+from tests.support.telegram.server import ScriptedBotApi
 
 GROUP = -500
 SUPERGROUP = -1000000000500
@@ -78,8 +79,8 @@ def test_calls_about_other_chats_are_written_as_they_are(numbers: ChatNumbers):
 
 
 @pytest.fixture
-async def bot() -> AsyncIterator[tuple[TelegramBot, BotApi]]:
-    api = BotApi(limits=FloodLimits.unlimited())
+async def bot() -> AsyncIterator[tuple[TelegramBot, ScriptedBotApi]]:
+    api = ScriptedBotApi(limits=FloodLimits.unlimited())
     async with serve(api.app) as url, create_bot(api.token, url) as bot:
         yield bot, api
 
@@ -94,7 +95,7 @@ def is_refused(outcome: DeliveryOutcome) -> bool:
     return isinstance(outcome, DeliveryRefusal) and outcome.kind == "migrated"
 
 
-async def test_each_message_is_edited_where_it_was_sent(bot: tuple[TelegramBot, BotApi]):
+async def test_each_message_is_edited_where_it_was_sent(bot: tuple[TelegramBot, ScriptedBotApi]):
     telegram, api = bot
     team: GroupHarness = open_group(api, api.person(7), chat=GROUP, is_basic=True)
     client = TelegramClient(telegram)

@@ -14,7 +14,6 @@ from telegram.error import (
     TimedOut,
 )
 
-from bot.sim.telegram.server import BotApi
 from bot.telegram.client import create_bot, open_bot
 from bot.telegram.outcomes import (
     DeliveryFailure,
@@ -24,6 +23,7 @@ from bot.telegram.outcomes import (
     UnknownDelivery,
     classify_error,
 )
+from tests.support.telegram.server import ScriptedBotApi
 
 
 def set_cause(error: TelegramError, cause: Exception) -> TelegramError:
@@ -80,7 +80,7 @@ def test_the_client_speaks_to_the_given_address():
 
 async def test_a_bot_api_server_on_this_machine_is_reached_without_the_proxy(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    api = BotApi()
+    api = ScriptedBotApi()
     async with api.serve_on_loopback() as url, create_bot(api.token, url) as bot:
         assert bot.username
 

@@ -10,21 +10,22 @@ import pytest
 from bot.db.queues.incoming_updates import IncomingUpdate
 from bot.domain import InboxItem, Lane
 from bot.http_server import serve
-from bot.sim.telegram.server import BotApi, BotApiFault, FloodLimits
+from bot.sim.telegram.server import FloodLimits
 from bot.telegram.client import create_bot
 from bot.telegram.reactions import SeenReactions
 from tests.support.groups import read_private_envelope
+from tests.support.telegram.server import BotApiFault, ScriptedBotApi
 
 LANE = Lane(7)
 
 
 @pytest.fixture
-def api() -> BotApi:
-    return BotApi(limits=FloodLimits.unlimited())
+def api() -> ScriptedBotApi:
+    return ScriptedBotApi(limits=FloodLimits.unlimited())
 
 
 @asynccontextmanager
-async def run_reactions(api: BotApi) -> AsyncIterator[SeenReactions]:
+async def run_reactions(api: ScriptedBotApi) -> AsyncIterator[SeenReactions]:
     async with serve(api.app) as url, create_bot(api.token, url) as bot, asyncio.TaskGroup() as tasks:
         began_at = time.time()
         reactions = SeenReactions(bot, lambda lane: True, lambda lane: began_at)
@@ -33,7 +34,7 @@ async def run_reactions(api: BotApi) -> AsyncIterator[SeenReactions]:
         running.cancel()
 
 
-def send(api: BotApi, text: str, forward_from: str | None = None) -> IncomingUpdate:
+def send(api: ScriptedBotApi, text: str, forward_from: str | None = None) -> IncomingUpdate:
     sent = api.person(7).send(text, forward_from=forward_from)
     update = read_private_envelope({"update_id": sent.update_id, "message": sent.message}, 1.0)
     assert update is not None
@@ -46,11 +47,11 @@ def build_item(update: IncomingUpdate, received_at: float | None = None) -> Inbo
     return InboxItem(1, "update", "text", update.lane, 7, {"message": message}, 1, False, received_at)
 
 
-def list_reactions(api: BotApi) -> list[list[str]]:
+def list_reactions(api: ScriptedBotApi) -> list[list[str]]:
     return [message.reactions for message in api.chat(7).messages]
 
 
-async def test_what_is_answered_or_was_dropped_before_it_loses_its_sign(api: BotApi):
+async def test_what_is_answered_or_was_dropped_before_it_loses_its_sign(api: ScriptedBotApi):
     dropped, answered, waiting = (send(api, text) for text in ("one", "two", "three"))
     async with run_reactions(api) as reactions:
         reactions.enqueue([dropped, answered, waiting])
@@ -61,14 +62,14 @@ async def test_what_is_answered_or_was_dropped_before_it_loses_its_sign(api: Bot
         await api.wait_until(lambda: list_reactions(api) == [[], [], []])
 
 
-async def test_of_a_burst_of_forwards_the_first_has_a_sign(api: BotApi):
+async def test_of_a_burst_of_forwards_the_first_has_a_sign(api: ScriptedBotApi):
     updates = [send(api, "one", "Anna"), send(api, "two", "Anna"), send(api, "Why?")]
     async with run_reactions(api) as reactions:
         reactions.enqueue(updates)
         await api.wait_until(lambda: list_reactions(api) == [["👀"], [], ["👀"]])
 
 
-async def test_what_an_earlier_process_marked_is_cleared(api: BotApi):
+async def test_what_an_earlier_process_marked_is_cleared(api: ScriptedBotApi):
     update = send(api, "one")
     api.chat(7).messages[0].reactions = ["👀"]
     async with run_reactions(api) as reactions:
@@ -76,7 +77,7 @@ async def test_what_an_earlier_process_marked_is_cleared(api: BotApi):
         await api.wait_until(lambda: list_reactions(api) == [[]])
 
 
-async def test_what_never_waited_costs_no_call(api: BotApi):
+async def test_what_never_waited_costs_no_call(api: ScriptedBotApi):
     first, second = send(api, "one"), send(api, "two")
     async with run_reactions(api) as reactions:
         reactions.remove([build_item(first)])

@@ -205,15 +205,3 @@ class Chat:
 
     def show_action(self, action: str) -> None:
         self._chat_action = (action, self._clock.now() + TYPING_SECONDS)
-
-
-@dataclass(slots=True)
-class GuestQuery:
-    """A summons that waits for its answer; `update_id` is 0 if the bot does not receive it."""
-
-    query_id: str
-    chat: Chat
-    message: Json
-    asked_at: float
-    update_id: int = 0
-    answer: ChatMessage | None = None

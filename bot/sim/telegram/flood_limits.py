@@ -23,8 +23,6 @@ class FloodLimits:
 
     The first time a wait is ignored costs at least `penalty_seconds`, each further one twice as long up to
     `max_penalty_seconds`; after `calm_seconds` without one they are forgotten.
-    `throttles_polls` adds getUpdates' own throttles: an offset requested again within 3 s waits, within 0.5 s
-    gets one update, a second 409 within 3 s comes late.
     """
 
     overall: FloodRate | None = FloodRate(30, 1, 30)
@@ -34,7 +32,6 @@ class FloodLimits:
     penalty_seconds: float = 3.0
     max_penalty_seconds: float = 300.0
     calm_seconds: float = 60.0
-    throttles_polls: bool = False
 
     @classmethod
     def unlimited(cls) -> "FloodLimits":

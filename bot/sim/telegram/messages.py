@@ -243,7 +243,7 @@ def _quote_fields(reply: Json) -> Json:
 def find_own_message(world: World, params: Params) -> tuple[Chat, ChatMessage]:
     """The message of the bot that a call edits, named by its chat and id or as the answer of a guest."""
     if inline_id := params.text("inline_message_id"):
-        return _find_guest_answer(world, inline_id)
+        return world.find_inline_message(inline_id)
     chat = world.find_chat(params)
     if not params.integer("message_id"):
         raise bad_request("message identifier is not specified")
@@ -253,13 +253,6 @@ def find_own_message(world: World, params: Params) -> tuple[Chat, ChatMessage]:
     if not message.from_bot:
         raise bad_request("message can't be edited")
     return world.find_writable_chat(params), message
-
-
-def _find_guest_answer(world: World, inline_id: str) -> tuple[Chat, ChatMessage]:
-    for query in world.guest_queries.values():
-        if query.answer and query.answer.inline_message_id == inline_id and not query.answer.deleted:
-            return query.chat, query.answer
-    raise bad_request("MESSAGE_ID_INVALID")
 
 
 def apply_edit(world: World, chat: Chat, message: ChatMessage, raw: Json) -> Json | bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from bot.sim.telegram import command_menus, group_methods, guest_queries, media_methods, messages, reactions
+from bot.sim.telegram import command_menus, group_methods, media_methods, messages, reactions
 from bot.sim.telegram.chats import MAX_TAP_SECONDS
 from bot.sim.telegram.events import ChatEvent
 from bot.sim.telegram.params import Json, Params, bad_request
@@ -12,9 +12,12 @@ _MAX_ANSWER_CHARACTERS = 200
 _MAX_FETCHED_BYTES = 20 << 20  # of a file that a bot may fetch
 
 
-def build_method_table() -> Mapping[str, Callable[[World, Params], object]]:
+Method = Callable[[World, Params], object]
+
+
+def build_method_table() -> Mapping[str, Method]:
     """Methods by name in lower case, as Telegram ignores case; getUpdates waits and is not among them."""
-    methods: dict[str, Callable[[World, Params], object]] = {
+    methods: dict[str, Method] = {
         "getMe": lambda world, _: world.bot,
         "setWebhook": set_webhook,
         "deleteWebhook": set_webhook,
@@ -31,7 +34,6 @@ def build_method_table() -> Mapping[str, Callable[[World, Params], object]]:
         "editForumTopic": group_methods.edit_forum_topic,
         "getFile": get_file,
         "answerCallbackQuery": answer_callback_query,
-        "answerGuestQuery": guest_queries.answer_guest_query,
         "sendMessage": messages.send_message,
         "sendPhoto": media_methods.send_photo,
         "sendDocument": media_methods.send_document,

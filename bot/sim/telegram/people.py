@@ -1,14 +1,11 @@
-"""The people of the simulated Telegram: they write, tap, stop, block, and see what the bot shows them."""
+"""The people of the simulated Telegram: they write, tap, stop, and see what the bot shows them."""
 
-from bot.sim.telegram import guest_queries
-from bot.sim.telegram.accounts import ChatThread, MessageReference
-from bot.sim.telegram.chats import MAX_TAP_SECONDS, Chat, GuestQuery, Tap
+from bot.sim.telegram.accounts import Account, ChatThread, MessageReference
+from bot.sim.telegram.chats import MAX_TAP_SECONDS, Chat, Tap
 from bot.sim.telegram.events import ChatEvent
-from bot.sim.telegram.media_accounts import MediaAccount
-from bot.sim.telegram.members import Member, MemberStatus
 
 
-class SimulatedPerson(MediaAccount):
+class SimulatedPerson(Account):
     """Someone with a Telegram account.
 
     `private_thread` is their private chat with the bot, which may write there once they have written.
@@ -57,36 +54,3 @@ class SimulatedPerson(MediaAccount):
             thread = {}
         stopped = {"chat": self.chat.raw, "draft_id": draft.draft_id, **thread}
         return self._world.updates.put("stopped_message_generation", stopped)
-
-    def summon(
-        self, text: str, *, thread: ChatThread, reply_to: MessageReference | None = None
-    ) -> GuestQuery:
-        """Ask the bot as a guest of this chat, by a mention or a reply to what it answered here before."""
-        replied = None if reply_to is None else self._find_message(reply_to, thread)
-        mention = f"@{self._world.bot['username']}".lower()
-        if mention not in text.lower() and not (replied and replied.inline_message_id):
-            raise ValueError("a guest is summoned by a mention, or by a reply to its answer")
-        return guest_queries.ask(
-            self._world, thread.chat, self.send(text, thread=thread, reply_to=reply_to).message
-        )
-
-    def block(self) -> int:
-        """Block the bot; returns the update's id."""
-        self.chat.is_blocked = True
-        return self._change_bot_status("member", "kicked")
-
-    def unblock(self) -> int:
-        """Let the bot write again; returns the update's id."""
-        self.chat.is_blocked = False
-        return self._change_bot_status("kicked", "member")
-
-    def _change_bot_status(self, before: MemberStatus, after: MemberStatus) -> int:
-        bot = self._world.bot
-        change = {
-            "chat": self.chat.raw,
-            "from": self.user,
-            "date": self._world.unix_seconds(),
-            "old_chat_member": Member(bot, before).to_raw(),
-            "new_chat_member": Member(bot, after).to_raw(),
-        }
-        return self._world.updates.put("my_chat_member", change)

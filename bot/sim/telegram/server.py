@@ -1,10 +1,9 @@
-"""A simulated Telegram Bot API over HTTP: as strict as the real one, scriptable, without global state.
+"""A simulated Telegram Bot API over HTTP: as strict as the real one, without global state.
 
-A test, the demo or the bench holds one `BotApi`, serves its `app`, and acts through people and faults.
+The demo and the bench hold one `BotApi`, serve its `app`, and act through people; tests extend it.
 """
 
-import itertools
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
@@ -13,8 +12,8 @@ from bot.sim.telegram.accounts import Account, ChatThread
 from bot.sim.telegram.chats import Chat
 from bot.sim.telegram.command_menus import find_menu
 from bot.sim.telegram.events import BotApiCall, ChatEvent, Subscription
-from bot.sim.telegram.faults import BotApiFault, FaultInjection
 from bot.sim.telegram.flood_limits import FloodLimits, FloodRate
+from bot.sim.telegram.group_chats import GroupChat
 from bot.sim.telegram.groups import SimulatedGroup
 from bot.sim.telegram.http import BotApiApp
 from bot.sim.telegram.members import Member
@@ -26,7 +25,6 @@ __all__ = [
     "Account",
     "BotApi",
     "BotApiCall",
-    "BotApiFault",
     "ChatEvent",
     "ChatThread",
     "FloodLimits",
@@ -46,20 +44,9 @@ MAX_WAIT_SECONDS = 240.0  # seconds until a wait for what never comes is given u
 
 
 class BotApi:
-    """One bot's Telegram.
+    """One bot's Telegram."""
 
-    `latency`: the seconds each answer takes to travel; it may be changed at any time.
-    `mentions_pass_privacy` is whether a mention reaches a bot in privacy mode; sources disagree, and the
-    default is the worse case.
-    """
-
-    def __init__(
-        self,
-        username: str = "canvasgram_sim_bot",
-        limits: FloodLimits | None = None,
-        *,
-        mentions_pass_privacy: bool = False,
-    ) -> None:
+    def __init__(self, username: str = "canvasgram_sim_bot", limits: FloodLimits | None = None) -> None:
         self.token = f"{_BOT_ID}:SIM"
         self.username = username
         self.bot: Json = {
@@ -75,13 +62,27 @@ class BotApi:
             "supports_guest_queries": False,
             "has_topics_enabled": True,
         }
-        self.mentions_pass_privacy = mentions_pass_privacy
-        self._world = World(self.bot, limits or FloodLimits())
-        self._app = self.app = BotApiApp(self._world, self.token)
+        self._world = self.build_world(limits or FloodLimits())
+        self.app = self.build_app()
         self._people: dict[int, SimulatedPerson] = {}
-        self.calls = self._app.calls
-        self.updates = self._world.updates
+        self.calls = self.app.calls
         self.clock = self._world.clock
+
+    def build_world(self, limits: FloodLimits) -> World:
+        """What there is: nothing yet but the bot."""
+        return World(self.bot, limits)
+
+    def build_app(self) -> BotApiApp:
+        """The app to be served."""
+        return BotApiApp(self._world, self.token)
+
+    def build_person(self, user: Json, thread: ChatThread) -> SimulatedPerson:
+        """A person with this private chat."""
+        return SimulatedPerson(self._world, user, thread)
+
+    def build_group(self, chat: GroupChat, owner: Json) -> SimulatedGroup:
+        """A group that this user owns."""
+        return SimulatedGroup(self._world, chat, owner)
 
     @asynccontextmanager
     async def serve_on_loopback(self, port: int = 0) -> AsyncIterator[str]:
@@ -90,15 +91,7 @@ class BotApi:
             try:
                 yield url
             finally:
-                self._app.cut_connections()
-
-    @property
-    def latency(self) -> float:
-        return self._app.latency
-
-    @latency.setter
-    def latency(self, seconds: float) -> None:
-        self._app.latency = seconds
+                self.app.cut_connections()
 
     @property
     def commands(self) -> list[dict[str, Any]]:
@@ -118,7 +111,7 @@ class BotApi:
             user = {"id": user_id, "is_bot": False, **names, "language_code": language}
             chat = self._world.add_private_chat({"id": user_id, "type": "private", **names})
             self._world.users[user_id] = user
-            self._people[user_id] = SimulatedPerson(self._world, user, ChatThread(chat))
+            self._people[user_id] = self.build_person(user, ChatThread(chat))
         return self._people[user_id]
 
     def add_group(
@@ -128,45 +121,21 @@ class BotApi:
         *,
         owner: SimulatedPerson,
         members: Iterable[SimulatedPerson] = (),
-        is_forum: bool = False,
-        is_basic: bool = False,
     ) -> SimulatedGroup:
-        """A group of `owner`, who has just put the bot into it; its id is negative.
-
-        A supergroup, unless it `is_basic`; `is_forum` has topics.
-        """
-        raw: Json = {"id": chat_id, "type": "group" if is_basic else "supergroup", "title": title}
-        if is_forum:
-            raw["is_forum"] = True
-        group = self._build_group(raw, owner, members)
+        """A supergroup of `owner`, who has just put the bot into it; its id is negative."""
+        group = self.open_group({"id": chat_id, "type": "supergroup", "title": title}, owner, members)
         group.change_member(self.bot, "member")
         return group
 
-    def add_foreign_group(
-        self, chat_id: int, title: str, *, owner: SimulatedPerson, members: Iterable[SimulatedPerson] = ()
-    ) -> SimulatedGroup:
-        """A supergroup that the bot was never in, for guest queries."""
-        raw: Json = {"id": chat_id, "type": "supergroup", "title": title}
-        group = self._build_group(raw, owner, members)
-        group.chat.is_known = False
-        return group
-
-    def _build_group(
+    def open_group(
         self, raw: Json, owner: SimulatedPerson, members: Iterable[SimulatedPerson]
     ) -> SimulatedGroup:
+        """A group without the bot."""
         chat = self._world.add_group_chat(raw)
-        chat.mentions_pass = self.mentions_pass_privacy
         chat.members[owner.id] = Member(owner.user, "creator")
         for person in members:
             chat.members[person.id] = Member(person.user)
-        return SimulatedGroup(self._world, chat, owner.user)
-
-    def add_other_bot(self, user_id: int, first_name: str, username: str) -> Account:
-        """Another bot; `SimulatedGroup.change_member` lets its `user` into a group."""
-        user = {"id": user_id, "is_bot": True, "first_name": first_name, "username": username}
-        self._world.users[user_id] = user
-        private_chat = Chat({"id": user_id, "type": "private"}, self.clock, itertools.count(1))
-        return Account(self._world, user, ChatThread(private_chat))
+        return self.build_group(chat, owner.user)
 
     def change_bot(self, **flags: bool) -> None:
         """Change at BotFather what getMe says, such as `can_read_all_group_messages` (privacy mode, off).
@@ -191,33 +160,6 @@ class BotApi:
     def calls_of(self, method: str, chat_id: int | None = None) -> list[BotApiCall]:
         """The calls of a method so far, of one chat if named."""
         return [call for call in self.calls if call.method == method and chat_id in (None, call.chat_id)]
-
-    def fetched_at(self, update_id: int) -> float | None:
-        """When the first answer carrying this update had left, by `time.monotonic`; None if none has."""
-        return self._app.fetch_times.get(update_id)
-
-    def inject_fault(
-        self,
-        fault: BotApiFault,
-        method: str | None = None,
-        *,
-        chat_id: int | None = None,
-        when: Callable[[BotApiCall], bool] | None = None,
-        times: int | None = 1,
-        skip: int = 0,
-    ) -> FaultInjection:
-        """Fail the next `times` calls (None: all) of this method and chat that satisfy `when`.
-
-        The first `skip` of them succeed. Of several faults, the first injected one that applies to a call
-        hits it.
-        """
-        injection = FaultInjection(fault, method, chat_id, when, times, skip)
-        self._app.injections.append(injection)
-        return injection
-
-    def push_update(self, raw: Mapping[str, Any] | bytes) -> int:
-        """Queue an update of any content, also malformed: a mapping, or bytes sent exactly as they are."""
-        return self.updates.put_raw(raw)
 
     async def wait_until(self, predicate: Callable[[], T], timeout: float = MAX_WAIT_SECONDS) -> T:  # noqa: ASYNC109 - it is a wait
         """The first true value of `predicate`, which is called after each change.

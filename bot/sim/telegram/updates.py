@@ -8,7 +8,7 @@ import asyncio
 import json
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,6 @@ from bot.sim.telegram.params import Json, TelegramRefusal
 UPDATE_LIFETIME_SECONDS = 86_400.0
 MAX_POLL_SECONDS = 50.0
 _MAX_BATCH_BYTES = 4 << 20
-_MAX_REMEMBERED_UPDATES = 10_000
 _MAX_OFFSET_AHEAD = 10  # an offset further ahead than this is of another age and confirms nothing
 _OPT_IN_KINDS = frozenset({"chat_member", "message_reaction", "message_reaction_count"})
 _OTHER_POLLER = "terminated by other getUpdates request; make sure that only one bot instance is running"
@@ -30,31 +29,23 @@ _WEBHOOK_ACTIVE = (
 
 @dataclass(frozen=True, slots=True)
 class PendingUpdate:
-    """An update as it will be sent.
-
-    `expires_at` is Unix time; `is_repeat` marks a repetition that no offset confirms.
-    """
+    """An update as it will be sent; `expires_at` is Unix time."""
 
     update_id: int
     body: bytes
     expires_at: float
-    is_repeat: bool = False
 
 
 class UpdateQueue:
     """The updates of one bot."""
 
-    def __init__(self, clock: Clock, changes: ChangeNotifier, *, throttled: bool) -> None:
+    def __init__(self, clock: Clock, changes: ChangeNotifier) -> None:
         self._clock = clock
         self._changes = changes
-        self._throttled = throttled
         self._pending: deque[PendingUpdate] = deque()
-        self._bodies: dict[int, bytes] = {}
         self._next_id = random.randrange(100_000_000, 900_000_000)  # noqa: S311 - a number, not a secret
         self._allowed_kinds: frozenset[str] | None = None
         self._poll_waiter: asyncio.Future[str] | None = None
-        self._last_poll = (-1, 0.0)
-        self._next_conflict = 0.0
         self.webhook_url = ""
 
     @property
@@ -62,11 +53,6 @@ class UpdateQueue:
         """The ids that are not yet confirmed, in order."""
         self._forget_expired()
         return [update.update_id for update in self._pending]
-
-    @property
-    def is_polled(self) -> bool:
-        """Whether a long poll is waiting."""
-        return self._poll_waiter is not None
 
     @property
     def allowed_kinds(self) -> frozenset[str] | None:
@@ -96,36 +82,6 @@ class UpdateQueue:
             )
         return update_id
 
-    def put_raw(self, raw: Mapping[str, Any] | bytes) -> int:
-        """Queue anything: a mapping (gets an update_id if it has none) or bytes sent exactly as they are."""
-        if isinstance(raw, bytes):
-            update_id = self._take_id()
-            body = raw
-        else:
-            own_id = raw.get("update_id")
-            update_id = own_id if isinstance(own_id, int) else self._take_id()
-            body = encode_json({"update_id": update_id, **raw})
-        self._append(PendingUpdate(update_id, body, self._clock.now() + UPDATE_LIFETIME_SECONDS))
-        return update_id
-
-    def repeat(self, update_id: int) -> None:
-        """Deliver an update once more whatever was confirmed, as after a lost confirmation.
-
-        KeyError if it is long gone.
-        """
-        self._append(
-            PendingUpdate(
-                update_id,
-                self._bodies[update_id],
-                self._clock.now() + UPDATE_LIFETIME_SECONDS,
-                is_repeat=True,
-            )
-        )
-
-    def restart_ids(self, next_id: int) -> None:
-        """Continue counting at `next_id`, as Telegram does at a random id after a week of silence."""
-        self._next_id = next_id
-
     def set_allowed_kinds(self, kinds: Any) -> None:
         """Remember the requested kinds.
 
@@ -151,10 +107,9 @@ class UpdateQueue:
         The wait ends when `wait_for_disconnect` returns (the client is gone).
         """
         if self.webhook_url:
-            raise await self._build_conflict(_WEBHOOK_ACTIVE)
-        limit, seconds = self._throttle(
-            offset, limit if 1 <= limit <= 100 else 100, min(max(seconds, 0.0), MAX_POLL_SECONDS)
-        )
+            raise await self.build_conflict(_WEBHOOK_ACTIVE)
+        limit = limit if 1 <= limit <= 100 else 100
+        seconds = min(max(seconds, 0.0), MAX_POLL_SECONDS)
         self._end_poll(_OTHER_POLLER)
         self._confirm(offset)
         batch = self._build_batch(offset, limit)
@@ -162,22 +117,8 @@ class UpdateQueue:
             return batch
         ended = await self._wait_for_updates(seconds, wait_for_disconnect)
         if ended:
-            raise await self._build_conflict(ended)
+            raise await self.build_conflict(ended)
         return self._build_batch(offset, limit)
-
-    def mark_sent(self, batch: Iterable[PendingUpdate]) -> None:
-        """Record that the answer with these updates has left."""
-        for update in batch:
-            if update.is_repeat and update in self._pending:
-                self._pending.remove(update)
-
-    def _throttle(self, offset: int, limit: int, seconds: float) -> tuple[int, float]:
-        last_offset, last_time = self._last_poll
-        self._last_poll = (offset, self._clock.now())
-        since = self._last_poll[1] - last_time
-        if not self._throttled or offset != last_offset or since >= 3:
-            return limit, seconds
-        return (1 if since < 0.5 else limit), max(seconds, 3.0)
 
     async def _wait_for_updates(
         self, seconds: float, wait_for_disconnect: Callable[[], Awaitable[object]]
@@ -213,12 +154,8 @@ class UpdateQueue:
         if waiting is not None and not waiting.done():
             waiting.set_result(conflict)
 
-    async def _build_conflict(self, reason: str) -> TelegramRefusal:
-        now = self._clock.now()
-        if self._throttled and now < self._next_conflict:
-            await asyncio.sleep(3)
-        else:
-            self._next_conflict = now + 3
+    async def build_conflict(self, reason: str) -> TelegramRefusal:
+        """The refusal of a poll beside another one or a webhook."""
         return TelegramRefusal(409, f"Conflict: {reason}")
 
     def _take_id(self) -> int:
@@ -228,9 +165,6 @@ class UpdateQueue:
 
     def _append(self, update: PendingUpdate) -> None:
         self._pending.append(update)
-        self._bodies[update.update_id] = update.body
-        if len(self._bodies) > _MAX_REMEMBERED_UPDATES:
-            del self._bodies[next(iter(self._bodies))]
         if self._poll_waiter is not None and not self._poll_waiter.done():
             self._poll_waiter.set_result("")
         self._changes.notify()
@@ -241,10 +175,14 @@ class UpdateQueue:
             while len(self._pending) > -offset:
                 self._pending.popleft()
         elif offset <= self._next_id + _MAX_OFFSET_AHEAD and any(
-            update.update_id < offset for update in self._pending
+            self.is_confirmed(update, offset) for update in self._pending
         ):
-            self._pending = deque(u for u in self._pending if u.is_repeat or u.update_id >= offset)
+            self._pending = deque(u for u in self._pending if not self.is_confirmed(u, offset))
             self._changes.notify()
+
+    def is_confirmed(self, update: PendingUpdate, offset: int) -> bool:
+        """Whether an offset confirms an update."""
+        return update.update_id < offset
 
     def _forget_expired(self) -> None:
         now = self._clock.now()
@@ -256,7 +194,7 @@ class UpdateQueue:
         size = 0
         stale = 0 < offset <= self._next_id + _MAX_OFFSET_AHEAD
         for update in self._pending:
-            if stale and update.update_id < offset and not update.is_repeat:
+            if stale and self.is_confirmed(update, offset):
                 continue
             size += len(update.body)
             if len(batch) == limit or (batch and size > _MAX_BATCH_BYTES):

@@ -5,7 +5,7 @@ Finds the chat that a call names, and makes what happens there visible and heard
 
 import itertools
 
-from bot.sim.telegram.chats import Chat, ChatMessage, GuestQuery, Tap, Topic
+from bot.sim.telegram.chats import Chat, ChatMessage, Tap, Topic
 from bot.sim.telegram.events import ChangeNotifier, ChatEvent, Clock
 from bot.sim.telegram.files import FileStore
 from bot.sim.telegram.flood_limits import FloodGate, FloodLimits
@@ -22,16 +22,18 @@ class World:
         self.clock = Clock()
         self.changes = ChangeNotifier()
         self.flood_gate = FloodGate(limits, self.clock.now)
-        self.updates = UpdateQueue(self.clock, self.changes, throttled=limits.throttles_polls)
+        self.updates = self.open_queue()
         self.chats: dict[int, Chat] = {}
-        self.guest_queries: dict[str, GuestQuery] = {}
         self.taps: dict[str, Tap] = {}
         self.commands: dict[tuple[str, str], list[Json]] = {}  # by scope and language, see command_menus
         self.files = FileStore()
         self.users: dict[int, Json] = {bot["id"]: bot}
         self.album_ids = itertools.count(13_000_000_000_000_001)
-        self.poll_ids = itertools.count(1)
         self._shared_message_ids = itertools.count(1)  # of private chats and basic groups
+
+    def open_queue(self) -> UpdateQueue:
+        """The queue of the bot's updates, empty."""
+        return UpdateQueue(self.clock, self.changes)
 
     def add_private_chat(self, raw: Json) -> Chat:
         chat = Chat(raw, self.clock, self._shared_message_ids)
@@ -61,6 +63,10 @@ class World:
             raise bad_request("chat not found")
         chat.check_access()
         return chat
+
+    def find_inline_message(self, inline_id: str) -> tuple[Chat, ChatMessage]:
+        """A message that was sent by inline mode or as a guest, and its chat; here are none."""
+        raise bad_request("MESSAGE_ID_INVALID")
 
     def find_user(self, user_id: int) -> Json | None:
         return self.users.get(user_id)

@@ -36,7 +36,7 @@ from bot.cli.main import cli
 from bot.errors import KeyRefused, ServerAway, SettingsRefused
 from bot.http_server import serve
 from bot.llm.server_api import ServerCounters
-from bot.sim.vllm.server import ChatRequest, Timing
+from bot.sim.vllm.server import ChatRequest, SimulatedEndpoint, Timing
 from tests.support.bench_endpoint import build_bench_endpoint
 from tests.support.endpoint.other_servers import OtherServer
 from tests.support.endpoint.server import ScriptedEndpoint, ScriptedReply, ServerProfile
@@ -52,7 +52,7 @@ def ignore_progress(label: str, done: int, total: int) -> None:
     """A progress callback that does nothing."""
 
 
-async def measure(endpoint: ScriptedEndpoint, options: DirectOptions | None = None) -> BenchResult:
+async def measure(endpoint: SimulatedEndpoint, options: DirectOptions | None = None) -> BenchResult:
     options = options or DirectOptions((TWO_SHORT_ANSWERS,), include_tools=False)
     return await run_module.run(EndpointAddress("sim"), options, asyncio.Event(), ignore_progress, endpoint)
 

@@ -13,11 +13,12 @@ from typing import TypeVar
 
 from bot.bench.harness.gateway_process import BenchFailed
 from bot.http_server import serve
-from bot.sim.telegram.server import BotApi, BotApiCall, FloodLimits
+from bot.sim.telegram.server import BotApiCall, FloodLimits
 from tests.bench.harness import bots, workload
 from tests.bench.harness.bots import BotEnvironment, BotProcess
 from tests.bench.harness.figures import BotName
 from tests.support.endpoint.server import ScriptedEndpoint
+from tests.support.telegram.server import ScriptedBotApi
 
 T = TypeVar("T")
 
@@ -59,7 +60,7 @@ class Stage:
     def __init__(
         self,
         name: BotName,
-        api: BotApi,
+        api: ScriptedBotApi,
         endpoint: ScriptedEndpoint,
         environment: BotEnvironment,
         watch_tasks: asyncio.TaskGroup,
@@ -215,7 +216,7 @@ async def open_stage(
     """
     own_folder = folder / name
     own_folder.mkdir(parents=True, exist_ok=True)
-    api = BotApi(limits=FloodLimits.unlimited())
+    api = ScriptedBotApi(limits=FloodLimits.unlimited())
     async with (
         api.serve_on_loopback() as telegram,
         serve(endpoint.app) as model,

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.bench.harness.gateway_process import BenchFailed
-from bot.sim.telegram.server import BotApiFault
 from bot.sim.vllm.server import Brain, ChatRequest
 from tests.bench.harness import workload
 from tests.bench.harness.figures import BotName, FigureRow, FigureValue, limit_to, require_answer
 from tests.bench.harness.stage import FIRST_CHAT_ID, PATIENCE_SECONDS, Stage, open_stage
 from tests.support.endpoint.server import ScriptedEndpoint
+from tests.support.telegram.server import BotApiFault
 
 BOTS: tuple[BotName, ...] = ("memory", "ours")
 RAW_CALL = 'call:clock{place:<|"|>Europe/Paris<|"|>}'

@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 from bot.http_server import serve
-from bot.sim.telegram.server import BotApi, BotApiFault, FloodLimits
+from bot.sim.telegram.server import FloodLimits
 from bot.sim.vllm.server import Timing
 from tests.bench.harness import workload
 from tests.bench.load import bare_loop, memory_loop
 from tests.support.endpoint.server import ScriptedEndpoint
+from tests.support.telegram.server import BotApiFault, ScriptedBotApi
 
-Simulators = tuple[BotApi, ScriptedEndpoint]
+Simulators = tuple[ScriptedBotApi, ScriptedEndpoint]
 
 
 @contextlib.asynccontextmanager
@@ -21,7 +22,7 @@ async def running_loop(
     name: str, timing: Timing | None = None, answer_tokens: int = 150
 ) -> AsyncIterator[Simulators]:
     """A baseline bot at work between the simulators."""
-    api = BotApi(limits=FloodLimits.unlimited())
+    api = ScriptedBotApi(limits=FloodLimits.unlimited())
     brain = workload.ProseBrain(answer_tokens)
     endpoint = ScriptedEndpoint(brain=brain, timing=timing or Timing.instant())
     async with api.serve_on_loopback() as telegram, serve(endpoint.app) as model:
@@ -51,7 +52,7 @@ async def run_memory(token: str, telegram: str, model: str) -> None:
             await loop.close()
 
 
-async def wait_for_answer(api: BotApi, number: int, chat: int = 5) -> None:
+async def wait_for_answer(api: ScriptedBotApi, number: int, chat: int = 5) -> None:
     await api.wait_until(
         lambda: any(m.text.endswith(workload.reply_ending(number)) for m in api.chat(chat).bot_messages)
     )

@@ -17,8 +17,9 @@ from bot.sim.page import app as chatpage
 from bot.sim.page import view
 from bot.sim.page.app import ChatPage, PageNotice
 from bot.sim.page.view import ChatView, ViewLabels
-from bot.sim.telegram.server import BotApi, FloodLimits, SimulatedPerson
+from bot.sim.telegram.server import FloodLimits, SimulatedPerson
 from bot.sim.vllm.server import CHIME
+from tests.support.telegram.server import ScriptedBotApi
 from tests.support.telegram_client import build_api
 
 GROUP_ID = -100
@@ -29,7 +30,7 @@ NOTICE = PageNotice("All is simulated.", ("Really.",), "canvasgram setup")
 class OpenPage:
     """A served page, a browser's client for it, and the bot's client for the simulated Telegram."""
 
-    bot_api: BotApi
+    bot_api: ScriptedBotApi
     page: ChatPage
     url: str
     browser: httpx.AsyncClient
@@ -348,7 +349,7 @@ async def test_a_button_is_tapped_and_its_answer_shown(opened: OpenPage):
         _, state = await anext(event_stream)
         assert state["messages"][1]["buttons"] == KEYS["inline_keyboard"]
         assert (await opened.post_action("tap", {"id": answer["message_id"], "data": "y"})).status_code == 204
-        (tap,) = opened.bot_api._world.taps.values()
+        (tap,) = opened.bot_api.app.world.taps.values()
         await opened.call_bot_api("answerCallbackQuery", callback_query_id=tap.query_id, text="Done")
         assert await anext(event_stream) == ("answer", {"id": answer["message_id"], "text": "Done"})
 

@@ -3,14 +3,14 @@
 import pytest
 from telegram import Bot
 
-from bot.sim.telegram.server import BotApi
 from tests.support.attachment_files import make_image
+from tests.support.telegram.server import ScriptedBotApi
 from tests.support.telegram_client import fetch_updates
 
 pytestmark = [pytest.mark.filterwarnings("ignore:Please use 'Bot:")]
 
 
-async def test_an_edit_of_metadata_is_a_new_update_with_the_old_text(bot: Bot, api: BotApi):
+async def test_an_edit_of_metadata_is_a_new_update_with_the_old_text(bot: Bot, api: ScriptedBotApi):
     ann = api.person(1)
     message = ann.send("/stop @somebody")
     update_id = ann.edit_metadata(message)
@@ -21,7 +21,7 @@ async def test_an_edit_of_metadata_is_a_new_update_with_the_old_text(bot: Bot, a
         assert edited["edited_message"][name] == first["message"][name]
 
 
-async def test_captions_and_photos_are_edited(bot: Bot, api: BotApi):
+async def test_captions_and_photos_are_edited(bot: Bot, api: ScriptedBotApi):
     ann = api.person(1)
     photo = ann.send_photo("@somebody", content=make_image())
     ann.edit_caption(photo, "plain")
@@ -36,7 +36,7 @@ async def test_captions_and_photos_are_edited(bot: Bot, api: BotApi):
         ann.replace_photo(ann.send("text"), make_image())
 
 
-async def test_in_privacy_mode_an_edit_is_heard_if_the_new_text_is_for_the_bot(api: BotApi):
+async def test_in_privacy_mode_an_edit_is_heard_if_the_new_text_is_for_the_bot(api: ScriptedBotApi):
     ann = api.person(1)
     group = api.add_group(-1001, "Team", owner=ann)
     message = ann.send("among ourselves", thread=group)

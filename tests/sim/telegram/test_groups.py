@@ -4,8 +4,9 @@ import pytest
 from telegram import Bot, ChatMemberAdministrator, ChatMemberOwner, ChatMemberRestricted, Update
 from telegram.error import ChatMigrated, Forbidden, RetryAfter
 
-from bot.sim.telegram.server import BotApi, FloodLimits, SimulatedGroup, SimulatedPerson
+from bot.sim.telegram.server import FloodLimits
 from tests.support.attachment_files import make_image
+from tests.support.telegram.server import ScriptedBotApi, ScriptedGroup, ScriptedPerson
 from tests.support.telegram_client import build_api, fetch_updates, open_bot, refusal_reason
 
 GROUP = -1001000000200
@@ -16,22 +17,22 @@ pytestmark = [
 
 
 @pytest.fixture
-def ann(api: BotApi) -> SimulatedPerson:
+def ann(api: ScriptedBotApi) -> ScriptedPerson:
     return api.person(1, "Ann")
 
 
 @pytest.fixture
-def ben(api: BotApi) -> SimulatedPerson:
+def ben(api: ScriptedBotApi) -> ScriptedPerson:
     return api.person(2, "Ben")
 
 
 @pytest.fixture
-def group(api: BotApi, ann: SimulatedPerson, ben: SimulatedPerson) -> SimulatedGroup:
+def group(api: ScriptedBotApi, ann: ScriptedPerson, ben: ScriptedPerson) -> ScriptedGroup:
     return api.add_group(GROUP, "Team", owner=ann, members=[ben])
 
 
 async def test_the_bot_hears_that_it_was_added_and_by_whom(
-    bot: Bot, ann: SimulatedPerson, group: SimulatedGroup
+    bot: Bot, ann: ScriptedPerson, group: ScriptedGroup
 ):
     added, service = await fetch_updates(bot)
     change = added["my_chat_member"]
@@ -42,7 +43,7 @@ async def test_the_bot_hears_that_it_was_added_and_by_whom(
 
 
 async def test_in_privacy_mode_the_bot_hears_what_is_meant_for_it(
-    bot: Bot, api: BotApi, ann: SimulatedPerson, group: SimulatedGroup
+    bot: Bot, api: ScriptedBotApi, ann: ScriptedPerson, group: ScriptedGroup
 ):
     answer = await bot.send_message(group.id, "hello")
     others = api.add_other_bot(900, "Other", "other_bot")
@@ -69,7 +70,7 @@ async def test_in_privacy_mode_the_bot_hears_what_is_meant_for_it(
 
 
 async def test_a_mention_passes_privacy_mode_where_that_is_chosen():
-    api = BotApi(mentions_pass_privacy=True)
+    api = ScriptedBotApi(mentions_pass_privacy=True)
     ann = api.person(1)
     group = api.add_group(GROUP, "Team", owner=ann)
     text = "🙂 Canvas, hello"
@@ -80,7 +81,7 @@ async def test_a_mention_passes_privacy_mode_where_that_is_chosen():
     assert not ann.send(f"mail me at me@{api.username}.org, @{api.username}2", thread=group).update_id
 
 
-async def test_mentions_and_commands_are_marked_in_utf16_units(ann: SimulatedPerson, group: SimulatedGroup):
+async def test_mentions_and_commands_are_marked_in_utf16_units(ann: ScriptedPerson, group: ScriptedGroup):
     text = ann.send("🙂 /stop@x and @somebody", thread=group).message
     assert text["entities"] == [
         {"type": "bot_command", "offset": 3, "length": 7},
@@ -91,7 +92,7 @@ async def test_mentions_and_commands_are_marked_in_utf16_units(ann: SimulatedPer
 
 
 async def test_privacy_mode_changes_in_a_group_when_the_bot_is_added_again(
-    bot: Bot, api: BotApi, ann: SimulatedPerson, group: SimulatedGroup
+    bot: Bot, api: ScriptedBotApi, ann: ScriptedPerson, group: ScriptedGroup
 ):
     api.change_bot(can_read_all_group_messages=True)
     assert (await bot.get_me()).can_read_all_group_messages
@@ -104,7 +105,7 @@ async def test_privacy_mode_changes_in_a_group_when_the_bot_is_added_again(
 
 
 async def test_an_administrator_hears_everything_and_the_changes_of_members(
-    bot: Bot, api: BotApi, ann: SimulatedPerson, ben: SimulatedPerson, group: SimulatedGroup
+    bot: Bot, api: ScriptedBotApi, ann: ScriptedPerson, ben: ScriptedPerson, group: ScriptedGroup
 ):
     assert group.change_member(ben.user, "restricted", can_send=False) == 0
     group.change_member(api.bot, "administrator")
@@ -123,7 +124,7 @@ async def test_an_administrator_hears_everything_and_the_changes_of_members(
 
 
 async def test_members_are_described_by_what_they_are(
-    bot: Bot, api: BotApi, ann: SimulatedPerson, ben: SimulatedPerson, group: SimulatedGroup
+    bot: Bot, api: ScriptedBotApi, ann: ScriptedPerson, ben: ScriptedPerson, group: ScriptedGroup
 ):
     eve = api.person(3, "Eve")
     other = api.add_other_bot(900, "Other", "other_bot")
@@ -152,7 +153,7 @@ async def test_members_are_described_by_what_they_are(
 
 
 async def test_a_bot_that_was_removed_or_has_left_is_refused(
-    bot: Bot, api: BotApi, ann: SimulatedPerson, group: SimulatedGroup
+    bot: Bot, api: ScriptedBotApi, ann: ScriptedPerson, group: ScriptedGroup
 ):
     message = await bot.send_message(group.id, "hello")
     group.change_member(api.bot, "kicked")
@@ -174,7 +175,7 @@ async def test_a_bot_that_was_removed_or_has_left_is_refused(
     assert "private" in await refusal_reason(bot.leave_chat(1))
 
 
-async def test_a_muted_bot_may_edit_but_not_write(bot: Bot, api: BotApi, group: SimulatedGroup):
+async def test_a_muted_bot_may_edit_but_not_write(bot: Bot, api: ScriptedBotApi, group: ScriptedGroup):
     message = await bot.send_message(group.id, "hello")
     group.change_member(api.bot, "restricted", can_send=False)
     assert await refusal_reason(bot.send_message(group.id, "x")) == (
@@ -191,7 +192,7 @@ async def test_a_muted_bot_may_edit_but_not_write(bot: Bot, api: BotApi, group: 
     await bot.send_message(group.id, "z")
 
 
-def test_people_write_only_where_they_may(ben: SimulatedPerson, api: BotApi, group: SimulatedGroup):
+def test_people_write_only_where_they_may(ben: ScriptedPerson, api: ScriptedBotApi, group: ScriptedGroup):
     for status in ("left", "kicked", "restricted"):
         group.change_member(ben.user, status, can_send=False)
         with pytest.raises(ValueError, match="may not write"):
@@ -201,7 +202,7 @@ def test_people_write_only_where_they_may(ben: SimulatedPerson, api: BotApi, gro
 
 
 async def test_only_an_administrator_deletes_what_others_wrote(
-    bot: Bot, api: BotApi, ann: SimulatedPerson, group: SimulatedGroup
+    bot: Bot, api: ScriptedBotApi, ann: ScriptedPerson, group: ScriptedGroup
 ):
     message = ann.send("/help", thread=group)
     assert await refusal_reason(bot.delete_message(group.id, message.message_id)) == (
@@ -214,7 +215,7 @@ async def test_only_an_administrator_deletes_what_others_wrote(
 
 
 async def test_a_basic_group_that_becomes_a_supergroup_has_a_new_id(
-    bot: Bot, api: BotApi, ann: SimulatedPerson
+    bot: Bot, api: ScriptedBotApi, ann: ScriptedPerson
 ):
     basic = api.add_group(-4711, "Team", owner=ann, is_basic=True)
     await bot.send_message(basic.id, "before")
@@ -232,7 +233,7 @@ async def test_a_basic_group_that_becomes_a_supergroup_has_a_new_id(
 
 
 async def test_each_supergroup_counts_its_messages_itself(
-    bot: Bot, api: BotApi, ann: SimulatedPerson, group: SimulatedGroup
+    bot: Bot, api: ScriptedBotApi, ann: ScriptedPerson, group: ScriptedGroup
 ):
     other = api.add_group(GROUP - 1, "Other", owner=ann)
     ids = [(await bot.send_message(chat.id, "x")).message_id for chat in (group, other)]
@@ -240,7 +241,7 @@ async def test_each_supergroup_counts_its_messages_itself(
 
 
 async def test_who_writes_for_a_chat_is_named_by_it(
-    bot: Bot, api: BotApi, ann: SimulatedPerson, group: SimulatedGroup
+    bot: Bot, api: ScriptedBotApi, ann: ScriptedPerson, group: ScriptedGroup
 ):
     group.change_member(api.bot, "administrator")
     group.add_anonymous_admin().send("I am the group", thread=group)
@@ -259,7 +260,7 @@ async def test_who_writes_for_a_chat_is_named_by_it(
 
 
 async def test_other_bots_are_heard_only_with_bot_to_bot_communication(
-    api: BotApi, ann: SimulatedPerson, group: SimulatedGroup
+    api: ScriptedBotApi, ann: ScriptedPerson, group: ScriptedGroup
 ):
     other = api.add_other_bot(900, "Other", "other_bot")
     group.change_member(other.user, "member")
@@ -272,7 +273,7 @@ async def test_other_bots_are_heard_only_with_bot_to_bot_communication(
 
 
 async def test_a_reply_in_a_supergroup_names_its_thread_and_is_no_topic_message(
-    ann: SimulatedPerson, ben: SimulatedPerson, group: SimulatedGroup
+    ann: ScriptedPerson, ben: ScriptedPerson, group: ScriptedGroup
 ):
     first = ann.send("one", thread=group)
     second = ben.send("two", reply_to=first, thread=group)
@@ -300,7 +301,7 @@ async def test_a_group_takes_twenty_messages_a_minute_and_no_other_chat_waits():
 
 
 async def test_a_client_shows_the_menu_of_the_narrowest_scope(
-    bot: Bot, api: BotApi, ann: SimulatedPerson, ben: SimulatedPerson, group: SimulatedGroup
+    bot: Bot, api: ScriptedBotApi, ann: ScriptedPerson, ben: ScriptedPerson, group: ScriptedGroup
 ):
     scopes = {
         "default": {"type": "default"},

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from telegram import Bot, InlineQueryResultArticle, InputMediaPhoto, InputTextMessageContent
 
-from bot.sim.telegram.guest_queries import QUERY_SECONDS
-from bot.sim.telegram.server import BotApi, SimulatedGroup, SimulatedPerson
 from tests.support.attachment_files import make_image
+from tests.support.telegram.guest_queries import QUERY_SECONDS
+from tests.support.telegram.server import ScriptedBotApi, ScriptedGroup, ScriptedPerson
 from tests.support.telegram_client import fetch_updates, refusal_reason
 
 GROUP = -1001000000500
@@ -16,13 +16,13 @@ pytestmark = [pytest.mark.filterwarnings("ignore:Please use 'Bot:")]
 
 
 @pytest.fixture
-def ann(api: BotApi) -> SimulatedPerson:
+def ann(api: ScriptedBotApi) -> ScriptedPerson:
     api.change_bot(supports_guest_queries=True)
     return api.person(1, "Ann")
 
 
 @pytest.fixture
-def group(api: BotApi, ann: SimulatedPerson) -> SimulatedGroup:
+def group(api: ScriptedBotApi, ann: ScriptedPerson) -> ScriptedGroup:
     return api.add_foreign_group(GROUP, "Elsewhere", owner=ann)
 
 
@@ -31,7 +31,7 @@ def article(text: str = "…", title: str = "Answer") -> InlineQueryResultArticl
 
 
 async def test_a_guest_answers_once_and_edits_its_answer(
-    bot: Bot, api: BotApi, ann: SimulatedPerson, group: SimulatedGroup
+    bot: Bot, api: ScriptedBotApi, ann: ScriptedPerson, group: ScriptedGroup
 ):
     query = ann.summon(f"@{api.username} why?", thread=group)
     (update,) = await bot.get_updates()
@@ -61,7 +61,7 @@ async def test_a_guest_answers_once_and_edits_its_answer(
 
 
 async def test_a_query_must_be_answered_soon(
-    bot: Bot, api: BotApi, ann: SimulatedPerson, group: SimulatedGroup
+    bot: Bot, api: ScriptedBotApi, ann: ScriptedPerson, group: ScriptedGroup
 ):
     query = ann.summon(f"@{api.username} why?", thread=group)
     api.clock.advance(QUERY_SECONDS + 1)
@@ -72,7 +72,7 @@ async def test_a_query_must_be_answered_soon(
 
 
 async def test_a_guest_can_do_nothing_else_there(
-    bot: Bot, api: BotApi, ann: SimulatedPerson, group: SimulatedGroup
+    bot: Bot, api: ScriptedBotApi, ann: ScriptedPerson, group: ScriptedGroup
 ):
     assert await refusal_reason(bot.send_message(GROUP, "x")) == "Chat not found"
     query = ann.summon(f"@{api.username} why?", thread=group)
@@ -87,7 +87,7 @@ async def test_a_guest_can_do_nothing_else_there(
 
 
 async def test_summons_come_only_to_a_bot_that_has_them_on_and_asks_for_them(
-    bot: Bot, api: BotApi, ann: SimulatedPerson, group: SimulatedGroup
+    bot: Bot, api: ScriptedBotApi, ann: ScriptedPerson, group: ScriptedGroup
 ):
     await fetch_updates(bot, allowed_updates=["message"])
     ann.summon(f"@{api.username} why?", thread=group)
@@ -100,7 +100,9 @@ async def test_summons_come_only_to_a_bot_that_has_them_on_and_asks_for_them(
     assert ann.summon(f"@{api.username} why?", thread=group).update_id == 0
 
 
-async def test_a_member_that_is_summoned_gets_the_message_too(bot: Bot, api: BotApi, ann: SimulatedPerson):
+async def test_a_member_that_is_summoned_gets_the_message_too(
+    bot: Bot, api: ScriptedBotApi, ann: ScriptedPerson
+):
     group = api.add_group(GROUP - 1, "Here", owner=ann)
     group.change_member(api.bot, "administrator")
     ann.summon(f"@{api.username} why?", thread=group)
@@ -120,7 +122,12 @@ async def test_a_member_that_is_summoned_gets_the_message_too(bot: Bot, api: Bot
     ],
 )
 async def test_only_a_titled_article_with_text_is_an_answer(
-    bot: Bot, api: BotApi, ann: SimulatedPerson, group: SimulatedGroup, change: dict[str, Any], reason: str
+    bot: Bot,
+    api: ScriptedBotApi,
+    ann: ScriptedPerson,
+    group: ScriptedGroup,
+    change: dict[str, Any],
+    reason: str,
 ):
     query = ann.summon(f"@{api.username} why?", thread=group)
     arguments = {"guest_query_id": query.query_id, "result": article().to_dict() | change}

@@ -3,7 +3,7 @@
 import pytest
 from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup
 
-from bot.sim.telegram.server import BotApi
+from tests.support.telegram.server import ScriptedBotApi
 from tests.support.telegram_client import refusal_reason
 
 pytestmark = [
@@ -25,7 +25,7 @@ pytestmark = [
         ({"inline_keyboard": [[{"text": "x", "pay": True}] * 101]}, "reply markup is too long"),
     ],
 )
-async def test_keyboards_are_judged(bot: Bot, api: BotApi, markup: object, reason: str):
+async def test_keyboards_are_judged(bot: Bot, api: ScriptedBotApi, markup: object, reason: str):
     assert await _markup_refusal(bot, api, markup) == f"Bad Request: {reason}"
 
 
@@ -47,18 +47,18 @@ async def test_keyboards_are_judged(bot: Bot, api: BotApi, markup: object, reaso
         ),
     ],
 )
-async def test_buttons_are_judged(bot: Bot, api: BotApi, button: object, reason: str):
+async def test_buttons_are_judged(bot: Bot, api: ScriptedBotApi, button: object, reason: str):
     assert await _markup_refusal(bot, api, {"inline_keyboard": [[button]]}) == f"Bad Request: {reason}"
 
 
-async def _markup_refusal(bot: Bot, api: BotApi, markup: object) -> str:
+async def _markup_refusal(bot: Bot, api: ScriptedBotApi, markup: object) -> str:
     api.person(1).send("hi")
     arguments = {"chat_id": 1, "text": "x", "reply_markup": markup}
     await refusal_reason(bot.do_api_request("sendMessage", api_kwargs=arguments))
     return api.calls[-1].description
 
 
-async def test_other_markup_is_taken_with_a_message_but_not_with_an_edit(bot: Bot, api: BotApi):
+async def test_other_markup_is_taken_with_a_message_but_not_with_an_edit(bot: Bot, api: ScriptedBotApi):
     api.person(1).send("hi")
     arguments = {"chat_id": 1, "text": "x", "reply_markup": {"remove_keyboard": True}}
     sent = await bot.do_api_request("sendMessage", api_kwargs=arguments)
@@ -73,7 +73,7 @@ async def test_other_markup_is_taken_with_a_message_but_not_with_an_edit(bot: Bo
     assert edited["reply_markup"] == edit["reply_markup"]
 
 
-async def test_a_tap_is_answered_once_it_is_known_and_not_too_old(bot: Bot, api: BotApi):
+async def test_a_tap_is_answered_once_it_is_known_and_not_too_old(bot: Bot, api: ScriptedBotApi):
     ann = api.person(1)
     ann.send("hi")
     keyboard = InlineKeyboardMarkup(

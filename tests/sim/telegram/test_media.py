@@ -5,8 +5,9 @@ from telegram import Bot, InputMediaDocument, InputMediaPhoto
 from telegram.error import BadRequest, NetworkError, RetryAfter
 
 from bot.sim.telegram.files import MAX_UPLOAD_BYTES
-from bot.sim.telegram.server import BotApi, FloodLimits, FloodRate, SimulatedPerson
+from bot.sim.telegram.server import FloodLimits, FloodRate
 from tests.support.attachment_files import make_image
+from tests.support.telegram.server import ScriptedBotApi, ScriptedPerson
 from tests.support.telegram_client import build_api, open_bot, open_http, refusal_reason
 
 pytestmark = [
@@ -16,13 +17,13 @@ pytestmark = [
 
 
 @pytest.fixture
-def ann(api: BotApi) -> SimulatedPerson:
+def ann(api: ScriptedBotApi) -> ScriptedPerson:
     ann = api.person(1)
     ann.send("hi")
     return ann
 
 
-async def test_a_photo_goes_out_and_comes_in(bot: Bot, ann: SimulatedPerson):
+async def test_a_photo_goes_out_and_comes_in(bot: Bot, ann: ScriptedPerson):
     sent = ann.send_photo("what?", content=b"\x89PNG")
     file = await bot.get_file(sent.message["photo"][0]["file_id"])
     assert bytes(await file.download_as_bytearray()) == b"\x89PNG"
@@ -43,7 +44,7 @@ async def test_a_photo_goes_out_and_comes_in(bot: Bot, ann: SimulatedPerson):
 
 
 @pytest.mark.parametrize("image_format", ["JPEG", "PNG", "WEBP"])
-async def test_a_photo_is_known_by_its_bytes(bot: Bot, ann: SimulatedPerson, image_format: str):
+async def test_a_photo_is_known_by_its_bytes(bot: Bot, ann: ScriptedPerson, image_format: str):
     content = make_image(40, 30, image_format)
     assert (await bot.send_photo(1, content, filename="x.txt")).photo[0].width == 40
 
@@ -63,7 +64,7 @@ async def test_a_photo_is_known_by_its_bytes(bot: Bot, ann: SimulatedPerson, ima
     ids=["text", "gif", "too large", "too narrow", "too heavy"],
 )
 async def test_what_is_no_photo_goes_only_as_a_document(
-    bot: Bot, ann: SimulatedPerson, content: bytes, reason: str
+    bot: Bot, ann: ScriptedPerson, content: bytes, reason: str
 ):
     assert await refusal_reason(bot.send_photo(1, content)) == reason.format(size=len(content))
     message = await bot.send_document(1, content, filename="Übersicht 😀.png")
@@ -72,7 +73,7 @@ async def test_what_is_no_photo_goes_only_as_a_document(
     assert message.document.file_size == len(content)
 
 
-async def test_a_document_has_fifty_megabytes_at_most_and_is_not_empty(bot: Bot, ann: SimulatedPerson):
+async def test_a_document_has_fifty_megabytes_at_most_and_is_not_empty(bot: Bot, ann: ScriptedPerson):
     await bot.send_document(1, bytes(MAX_UPLOAD_BYTES), filename="fits.bin")
     with pytest.raises(NetworkError, match="Request Entity Too Large"):
         await bot.send_document(1, bytes(MAX_UPLOAD_BYTES + 1), filename="large.bin")
@@ -80,7 +81,7 @@ async def test_a_document_has_fifty_megabytes_at_most_and_is_not_empty(bot: Bot,
     assert await refusal_reason(empty) == "File must be non-empty"
 
 
-async def test_a_file_id_is_of_one_kind(bot: Bot, ann: SimulatedPerson):
+async def test_a_file_id_is_of_one_kind(bot: Bot, ann: ScriptedPerson):
     message = await bot.send_document(1, b"text", filename="a.txt", caption="look")
     assert message.document is not None
     again = await bot.send_document(1, message.document.file_id)
@@ -92,7 +93,7 @@ async def test_a_file_id_is_of_one_kind(bot: Bot, ann: SimulatedPerson):
     assert "Failed to get http url content" in await refusal_reason(bot.send_photo(1, "http://a.b/c.png"))
 
 
-async def test_an_album_holds_one_family_under_one_group_id(bot: Bot, ann: SimulatedPerson):
+async def test_an_album_holds_one_family_under_one_group_id(bot: Bot, ann: ScriptedPerson):
     photos = [InputMediaPhoto(make_image(), caption="first"), InputMediaPhoto(make_image())]
     first, second = await bot.send_media_group(1, photos)
     assert first.media_group_id == second.media_group_id is not None
@@ -106,7 +107,7 @@ async def test_an_album_holds_one_family_under_one_group_id(bot: Bot, ann: Simul
     assert len(ann.chat.bot_messages) == 5
 
 
-async def test_a_refused_album_sends_nothing(bot: Bot, ann: SimulatedPerson):
+async def test_a_refused_album_sends_nothing(bot: Bot, ann: ScriptedPerson):
     photo, document = InputMediaPhoto(make_image()), InputMediaDocument(b"a", filename="a.txt")
     albums: list[tuple[list[InputMediaPhoto | InputMediaDocument], str]] = [
         ([photo, document], "Document can't be mixed with other media types"),
@@ -140,7 +141,7 @@ async def test_a_refused_album_sends_nothing(bot: Bot, ann: SimulatedPerson):
     ],
 )
 async def test_what_is_no_list_of_media_is_refused(
-    api: BotApi, api_url: str, ann: SimulatedPerson, media: str | None, reason: str
+    api: ScriptedBotApi, api_url: str, ann: ScriptedPerson, media: str | None, reason: str
 ):
     async with open_http() as http:
         url = f"{api_url}/bot{api.token}/sendMediaGroup"
@@ -157,7 +158,7 @@ async def test_each_item_of_an_album_counts_as_a_message():
             await bot.send_message(1, "too much")
 
 
-async def test_media_and_captions_are_edited(bot: Bot, ann: SimulatedPerson):
+async def test_media_and_captions_are_edited(bot: Bot, ann: ScriptedPerson):
     photo = await bot.send_photo(1, make_image(), caption="one")
     await bot.edit_message_caption(1, photo.message_id, caption="two")
     assert "not modified" in await refusal_reason(
@@ -182,7 +183,7 @@ async def test_media_and_captions_are_edited(bot: Bot, ann: SimulatedPerson):
     assert await refusal_reason(other_kind) == "Can't change media type in the album"
 
 
-async def test_a_group_may_be_closed_to_files(bot: Bot, api: BotApi, ann: SimulatedPerson):
+async def test_a_group_may_be_closed_to_files(bot: Bot, api: ScriptedBotApi, ann: ScriptedPerson):
     group = api.add_group(-1001, "Team", owner=ann)
     group.change_member(api.bot, "restricted", can_send=False)
     refused = bot.send_document(group.id, b"a", filename="a.txt")
@@ -190,7 +191,7 @@ async def test_a_group_may_be_closed_to_files(bot: Bot, api: BotApi, ann: Simula
 
 
 async def test_a_file_of_twenty_megabytes_can_be_fetched_and_none_that_is_larger(
-    bot: Bot, ann: SimulatedPerson
+    bot: Bot, ann: ScriptedPerson
 ):
     sizes = (20 << 20, (20 << 20) + 1)
     fits, too_big = (ann.send_document("a.bin", content=bytes(size)).message for size in sizes)

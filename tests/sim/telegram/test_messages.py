@@ -4,8 +4,8 @@ import pytest
 from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, LinkPreviewOptions, MessageEntity
 from telegram.error import Forbidden
 
-from bot.sim.telegram.server import BotApi
 from tests.support.attachment_files import make_image
+from tests.support.telegram.server import ScriptedBotApi
 from tests.support.telegram_client import refusal_reason
 
 pytestmark = [
@@ -14,7 +14,7 @@ pytestmark = [
 ]
 
 
-async def test_a_message_sent_is_seen_and_returned(bot: Bot, api: BotApi):
+async def test_a_message_sent_is_seen_and_returned(bot: Bot, api: ScriptedBotApi):
     ann = api.person(1)
     question = ann.send("hi")
     keyboard = InlineKeyboardMarkup(
@@ -47,7 +47,7 @@ async def test_a_message_sent_is_seen_and_returned(bot: Bot, api: BotApi):
     assert [m.text for m in ann.chat.messages] == ["hi", "hello 😀 there"]
 
 
-async def test_text_is_limited_in_utf16_units(bot: Bot, api: BotApi):
+async def test_text_is_limited_in_utf16_units(bot: Bot, api: ScriptedBotApi):
     api.person(1).send("hi")
     message = await bot.send_message(1, "😀" * 2048)
     assert await refusal_reason(bot.send_message(1, "😀" * 2048 + "x")) == "Message is too long"
@@ -64,13 +64,13 @@ async def test_text_is_limited_in_utf16_units(bot: Bot, api: BotApi):
     assert len(api.person(1).chat.bot_messages) == 1
 
 
-async def test_entities_that_are_no_json_are_none(bot: Bot, api: BotApi):
+async def test_entities_that_are_no_json_are_none(bot: Bot, api: ScriptedBotApi):
     api.person(1).send("hi")
     arguments = {"chat_id": 1, "text": "x", "entities": "{"}
     assert "entities" not in await bot.do_api_request("sendMessage", api_kwargs=arguments)
 
 
-async def test_a_bot_can_only_write_where_it_is_known_and_welcome(bot: Bot, api: BotApi):
+async def test_a_bot_can_only_write_where_it_is_known_and_welcome(bot: Bot, api: ScriptedBotApi):
     ann = api.person(1, username="ann")
     assert await refusal_reason(bot.send_message(1, "hi")) == "Chat not found"
     assert await refusal_reason(bot.send_message(99, "hi")) == "Chat not found"
@@ -90,7 +90,7 @@ async def test_a_bot_can_only_write_where_it_is_known_and_welcome(bot: Bot, api:
     await bot.send_message(1, "hi")
 
 
-async def test_replies_and_topics_must_exist(bot: Bot, api: BotApi):
+async def test_replies_and_topics_must_exist(bot: Bot, api: ScriptedBotApi):
     ann = api.person(1)
     topic = ann.create_topic("Plans")
     sent = ann.send("hi", thread=topic)
@@ -117,7 +117,7 @@ async def test_replies_and_topics_must_exist(bot: Bot, api: BotApi):
     assert answer["quote"]["text"] == "hi"
 
 
-async def test_an_edit_replaces_text_and_keyboard_and_keeps_the_past(bot: Bot, api: BotApi):
+async def test_an_edit_replaces_text_and_keyboard_and_keeps_the_past(bot: Bot, api: ScriptedBotApi):
     ann = api.person(1)
     ann.send("hi")
     keyboard = InlineKeyboardMarkup([[InlineKeyboardButton("Stop", callback_data="stop")]])
@@ -135,7 +135,7 @@ async def test_an_edit_replaces_text_and_keyboard_and_keeps_the_past(bot: Bot, a
     assert [past["text"] for past in bot_message.edits] == ["one", "two"]
 
 
-async def test_only_own_text_messages_that_are_there_can_be_edited(bot: Bot, api: BotApi):
+async def test_only_own_text_messages_that_are_there_can_be_edited(bot: Bot, api: ScriptedBotApi):
     question = api.person(1).send("hi")
     photo = await bot.send_photo(1, make_image(), caption="look")
     assert await refusal_reason(bot.edit_message_text("x", 1, 4711)) == "Message to edit not found"
@@ -159,13 +159,13 @@ async def test_only_own_text_messages_that_are_there_can_be_edited(bot: Bot, api
         (list(range(1, 102)), "Too many message identifiers specified"),
     ],
 )
-async def test_odd_lists_of_messages_are_not_deleted(bot: Bot, api: BotApi, ids: object, reason: str):
+async def test_odd_lists_of_messages_are_not_deleted(bot: Bot, api: ScriptedBotApi, ids: object, reason: str):
     api.person(1).send("hi")
     call = bot.do_api_request("deleteMessages", api_kwargs={"chat_id": 1, "message_ids": ids})
     assert (await refusal_reason(call)).lower() == reason.lower()
 
 
-async def test_messages_can_be_deleted_for_two_days(bot: Bot, api: BotApi):
+async def test_messages_can_be_deleted_for_two_days(bot: Bot, api: ScriptedBotApi):
     ann = api.person(1)
     question = ann.send("hi")
     message = await bot.send_message(1, "x")
@@ -185,14 +185,14 @@ async def test_messages_can_be_deleted_for_two_days(bot: Bot, api: BotApi):
 
 
 @pytest.mark.parametrize("name", ["link_preview_options", "reply_parameters"])
-async def test_options_must_be_objects(bot: Bot, api: BotApi, name: str):
+async def test_options_must_be_objects(bot: Bot, api: ScriptedBotApi, name: str):
     api.person(1).send("hi")
     for value, word in (("{", "parse"), ("[1]", "expected")):
         call = bot.do_api_request("sendMessage", api_kwargs={"chat_id": 1, "text": "x", name: value})
         assert word in await refusal_reason(call)
 
 
-async def test_commands_are_kept_by_scope(bot: Bot, api: BotApi):
+async def test_commands_are_kept_by_scope(bot: Bot, api: ScriptedBotApi):
     assert api.commands == []
     await bot.set_my_commands([("start", "Begin"), ("stop", "End")])
     assert [command["command"] for command in api.commands] == ["start", "stop"]
@@ -207,12 +207,12 @@ async def test_commands_are_kept_by_scope(bot: Bot, api: BotApi):
         )
 
 
-async def test_a_chat_is_described(bot: Bot, api: BotApi):
+async def test_a_chat_is_described(bot: Bot, api: ScriptedBotApi):
     api.person(1, "Ann").send("hi")
     assert (await bot.get_chat(1)).first_name == "Ann"
 
 
-def test_a_client_cuts_what_is_too_long_for_one_message(api: BotApi):
+def test_a_client_cuts_what_is_too_long_for_one_message(api: ScriptedBotApi):
     ann = api.person(1)
     text = "ab😀" * 3000
     parts = ann.paste(text)

@@ -3,14 +3,14 @@
 import pytest
 from telegram import Bot, Update
 
-from bot.sim.telegram.server import BotApi
+from tests.support.telegram.server import ScriptedBotApi
 from tests.support.telegram_client import fetch_updates, refusal_reason
 
 KINDS = ["message", "message_reaction"]
 pytestmark = [pytest.mark.filterwarnings("ignore:Please use 'Bot:")]
 
 
-async def test_one_reaction_of_the_known_ones(bot: Bot, api: BotApi):
+async def test_one_reaction_of_the_known_ones(bot: Bot, api: ScriptedBotApi):
     ann = api.person(1)
     sent = ann.send("hi")
     await bot.set_message_reaction(1, sent.message_id, "👀")
@@ -31,7 +31,7 @@ async def test_one_reaction_of_the_known_ones(bot: Bot, api: BotApi):
         )
 
 
-async def test_a_group_may_forbid_reactions(bot: Bot, api: BotApi):
+async def test_a_group_may_forbid_reactions(bot: Bot, api: ScriptedBotApi):
     ann = api.person(1)
     group = api.add_group(-1001, "Team", owner=ann)
     message = await bot.send_message(group.id, "hello")
@@ -46,7 +46,7 @@ async def test_a_group_may_forbid_reactions(bot: Bot, api: BotApi):
         ann.react(message.message_id, "🔥", thread=group)
 
 
-async def test_reactions_of_people_come_only_where_they_are_asked_for(bot: Bot, api: BotApi):
+async def test_reactions_of_people_come_only_where_they_are_asked_for(bot: Bot, api: ScriptedBotApi):
     ann = api.person(1)
     ann.send("hi")
     message = await bot.send_message(1, "hello")
@@ -68,7 +68,7 @@ async def test_reactions_of_people_come_only_where_they_are_asked_for(bot: Bot, 
     assert removed.message_reaction.new_reaction == ()
 
 
-async def test_in_a_group_only_an_administrator_hears_of_reactions(bot: Bot, api: BotApi):
+async def test_in_a_group_only_an_administrator_hears_of_reactions(bot: Bot, api: ScriptedBotApi):
     ann, ben = api.person(1, "Ann"), api.person(2, "Ben")
     group = api.add_group(-1001, "Team", owner=ann, members=[ben], is_forum=True)
     topic = ann.create_topic("Plans", thread=group)

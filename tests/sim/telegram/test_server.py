@@ -8,7 +8,8 @@ import pytest
 from telegram import Bot
 from telegram.error import EndPointNotFound, NetworkError, RetryAfter
 
-from bot.sim.telegram.server import BotApi, BotApiFault, FloodLimits, FloodRate
+from bot.sim.telegram.server import FloodLimits, FloodRate
+from tests.support.telegram.server import BotApiFault, ScriptedBotApi
 from tests.support.telegram_client import build_api, fetch_updates, open_bot, open_http, refusal_reason
 
 pytestmark = [
@@ -17,12 +18,12 @@ pytestmark = [
 ]
 
 
-async def test_get_me_is_understood_by_the_real_client(bot: Bot, api: BotApi):
+async def test_get_me_is_understood_by_the_real_client(bot: Bot, api: ScriptedBotApi):
     me = await bot.get_me()
     assert (me.id, me.username, me.is_bot) == (123456, api.username, True)
 
 
-async def test_a_wrong_token_is_unauthorized_and_a_malformed_one_not_found(api: BotApi, api_url: str):
+async def test_a_wrong_token_is_unauthorized_and_a_malformed_one_not_found(api: ScriptedBotApi, api_url: str):
     async with open_http() as http:
         answer = await http.get(f"{api_url}/bot123456:OTHER/getMe")
         assert answer.status_code == 401
@@ -52,7 +53,7 @@ async def test_an_unknown_method_is_not_found(bot: Bot):
     ids=["query", "form", "json", "multipart", "any case"],
 )
 async def test_parameters_come_in_every_encoding(
-    api: BotApi, api_url: str, send: Callable[[httpx.AsyncClient, str], Awaitable[httpx.Response]]
+    api: ScriptedBotApi, api_url: str, send: Callable[[httpx.AsyncClient, str], Awaitable[httpx.Response]]
 ):
     api.person(1).send("hi")
     async with open_http() as http:
@@ -69,7 +70,7 @@ async def test_parameters_come_in_every_encoding(
     ],
 )
 async def test_an_unreadable_body_is_refused(
-    api: BotApi, api_url: str, content_type: str, body: bytes, description: str
+    api: ScriptedBotApi, api_url: str, content_type: str, body: bytes, description: str
 ):
     api.person(1).send("hi")
     async with open_http() as http:
@@ -79,7 +80,7 @@ async def test_an_unreadable_body_is_refused(
     assert (answer.status_code, answer.json()["description"]) == (400, f"Bad Request: {description}")
 
 
-async def test_a_flood_is_held_back_with_retry_after(api: BotApi):
+async def test_a_flood_is_held_back_with_retry_after(api: ScriptedBotApi):
     api = build_api(FloodLimits(private=FloodRate(1, 1, 2)))
     async with api.serve_on_loopback() as url, open_bot(api, url) as bot:
         for user in (1, 2):
@@ -96,7 +97,7 @@ async def test_a_flood_is_held_back_with_retry_after(api: BotApi):
     assert [m.text for m in api.person(1).chat.bot_messages] == ["two", "patient"]
 
 
-async def test_faults_strike_the_calls_they_are_meant_for(bot: Bot, api: BotApi):
+async def test_faults_strike_the_calls_they_are_meant_for(bot: Bot, api: ScriptedBotApi):
     for user in (1, 2):
         api.person(user).send("hi")
     flood = api.inject_fault(
@@ -116,7 +117,7 @@ async def test_faults_strike_the_calls_they_are_meant_for(bot: Bot, api: BotApi)
 
 
 @pytest.mark.parametrize("html", [True, False])
-async def test_a_server_error_comes_as_page_or_as_json(bot: Bot, api: BotApi, html: bool):
+async def test_a_server_error_comes_as_page_or_as_json(bot: Bot, api: ScriptedBotApi, html: bool):
     api.person(1).send("hi")
     api.inject_fault(BotApiFault.server_error(502, html=html))
     with pytest.raises(NetworkError, match="Bad Gateway"):
@@ -129,7 +130,7 @@ async def test_a_server_error_comes_as_page_or_as_json(bot: Bot, api: BotApi, ht
     ("fault", "message_count"), [(BotApiFault.drop(), 0), (BotApiFault.accept_then_drop(), 1)]
 )
 async def test_a_cut_connection_is_a_protocol_error_whether_or_not_it_took_effect(
-    bot: Bot, api: BotApi, fault: BotApiFault, message_count: int
+    bot: Bot, api: ScriptedBotApi, fault: BotApiFault, message_count: int
 ):
     api.person(1).send("hi")
     await bot.get_me()  # the connection is a warm one
@@ -143,7 +144,9 @@ async def test_a_cut_connection_is_a_protocol_error_whether_or_not_it_took_effec
 
 
 @pytest.mark.parametrize("after_effect", [False, True])
-async def test_a_call_may_hang_before_or_after_it_took_effect(api: BotApi, api_url: str, after_effect: bool):
+async def test_a_call_may_hang_before_or_after_it_took_effect(
+    api: ScriptedBotApi, api_url: str, after_effect: bool
+):
     api.person(1).send("hi")
     hang = api.inject_fault(BotApiFault.hang(after_effect=after_effect), "sendMessage")
     async with open_http() as http, asyncio.TaskGroup() as tasks:
@@ -157,7 +160,7 @@ async def test_a_call_may_hang_before_or_after_it_took_effect(api: BotApi, api_u
 
 
 @pytest.mark.parametrize("after_effect", [False, True])
-async def test_a_slow_answer_is_carried_out_early_or_late(bot: Bot, api: BotApi, after_effect: bool):
+async def test_a_slow_answer_is_carried_out_early_or_late(bot: Bot, api: ScriptedBotApi, after_effect: bool):
     ann = api.person(1)
     ann.send("hi")
     api.inject_fault(BotApiFault.slow(0.05, after_effect=after_effect), "sendMessage")
@@ -174,7 +177,7 @@ async def test_a_slow_answer_is_carried_out_early_or_late(bot: Bot, api: BotApi,
     assert len(ann.chat.bot_messages) == 1
 
 
-async def test_telegram_can_be_far_away(bot: Bot, api: BotApi):
+async def test_telegram_can_be_far_away(bot: Bot, api: ScriptedBotApi):
     api.latency = 0.05
     await bot.get_me()
     await bot.get_me()
@@ -184,7 +187,7 @@ async def test_telegram_can_be_far_away(bot: Bot, api: BotApi):
     assert second.arrived_at >= first.answered_at
 
 
-async def test_every_call_is_logged(bot: Bot, api: BotApi):
+async def test_every_call_is_logged(bot: Bot, api: ScriptedBotApi):
     sent = api.person(1).send("hi")
     await fetch_updates(bot)
     await bot.send_message(1, "x")
@@ -201,7 +204,7 @@ async def test_every_call_is_logged(bot: Bot, api: BotApi):
     assert api.fetched_at(sent.update_id) == fetch.answered_at
 
 
-async def test_a_listener_hears_what_changes_in_its_chat(bot: Bot, api: BotApi):
+async def test_a_listener_hears_what_changes_in_its_chat(bot: Bot, api: ScriptedBotApi):
     ann, ben = api.person(1), api.person(2)
     for person in (ann, ben):
         person.send("hi")
@@ -230,7 +233,7 @@ async def test_a_listener_hears_what_changes_in_its_chat(bot: Bot, api: BotApi):
     assert (received[3].message_id, received[3].data["text"]) == (message.message_id, "two")
 
 
-async def test_a_slow_listener_is_told_that_it_missed_something(api: BotApi):
+async def test_a_slow_listener_is_told_that_it_missed_something(api: ScriptedBotApi):
     with api.subscribe(size=2) as events:
         for text in "123":
             api.person(1).send(text)
@@ -238,13 +241,13 @@ async def test_a_slow_listener_is_told_that_it_missed_something(api: BotApi):
     assert received.kind == "lost"
 
 
-async def test_waiting_for_what_never_comes_ends(api: BotApi):
+async def test_waiting_for_what_never_comes_ends(api: ScriptedBotApi):
     with pytest.raises(TimeoutError):
         await api.wait_until(lambda: False, timeout=0.01)
 
 
 async def test_two_bots_share_nothing():
-    first, second = BotApi(), BotApi()
+    first, second = ScriptedBotApi(), ScriptedBotApi()
     first.person(1).send("hi")
     assert second.updates.pending_ids == []
     with pytest.raises(KeyError):
@@ -252,7 +255,7 @@ async def test_two_bots_share_nothing():
     assert first.chat(1).messages[0].text == "hi"
 
 
-async def test_a_server_that_stops_hangs_up_on_open_calls(api: BotApi):
+async def test_a_server_that_stops_hangs_up_on_open_calls(api: ScriptedBotApi):
     api.inject_fault(BotApiFault.hang(), "getMe")
     async with open_http() as http, asyncio.TaskGroup() as tasks, api.serve_on_loopback() as url:
         calls = [tasks.create_task(_failure(http, f"{url}/bot{api.token}/{name}")) for name in _OPEN_CALLS]

@@ -3,7 +3,7 @@
 import pytest
 from telegram import Bot
 
-from bot.sim.telegram.server import BotApi
+from tests.support.telegram.server import ScriptedBotApi
 from tests.support.telegram_client import fetch_updates, refusal_reason
 
 pytestmark = [
@@ -12,7 +12,7 @@ pytestmark = [
 ]
 
 
-async def test_a_draft_is_shown_for_thirty_seconds_or_until_a_message(bot: Bot, api: BotApi):
+async def test_a_draft_is_shown_for_thirty_seconds_or_until_a_message(bot: Bot, api: ScriptedBotApi):
     ann = api.person(1)
     ann.send("hi")
     assert await bot.send_message_draft(1, 5, "", api_kwargs={"can_stop": True})
@@ -26,7 +26,7 @@ async def test_a_draft_is_shown_for_thirty_seconds_or_until_a_message(bot: Bot, 
     assert ann.chat.draft is None
 
 
-async def test_drafts_are_for_private_chats_and_need_an_id(bot: Bot, api: BotApi):
+async def test_drafts_are_for_private_chats_and_need_an_id(bot: Bot, api: ScriptedBotApi):
     ann = api.person(1)
     ann.send("hi")
     group = api.add_group(-100200, "Team", owner=ann)
@@ -35,7 +35,7 @@ async def test_drafts_are_for_private_chats_and_need_an_id(bot: Bot, api: BotApi
     assert await refusal_reason(bot.send_message_draft(1, 1, "x" * 4097)) == "Message_too_long"
 
 
-async def test_stop_on_a_draft_is_an_update(bot: Bot, api: BotApi):
+async def test_stop_on_a_draft_is_an_update(bot: Bot, api: ScriptedBotApi):
     ann = api.person(1)
     ann.send("hi")
     with pytest.raises(LookupError):
@@ -52,7 +52,7 @@ async def test_stop_on_a_draft_is_an_update(bot: Bot, api: BotApi):
     assert ann.chat.draft is not None
 
 
-async def test_typing_lasts_five_seconds_or_until_a_message(bot: Bot, api: BotApi):
+async def test_typing_lasts_five_seconds_or_until_a_message(bot: Bot, api: ScriptedBotApi):
     ann = api.person(1)
     ann.send("hi")
     await bot.send_chat_action(1, "typing")

@@ -3,25 +3,25 @@
 import pytest
 from telegram import Bot
 
-from bot.sim.telegram.server import BotApi, SimulatedGroup, SimulatedPerson
 from tests.support.group_chat import open_group
+from tests.support.telegram.server import ScriptedBotApi, ScriptedGroup, ScriptedPerson
 from tests.support.telegram_client import fetch_updates, refusal_reason
 
 pytestmark = [pytest.mark.filterwarnings("ignore:Please use 'Bot:")]
 
 
 @pytest.fixture
-def ann(api: BotApi) -> SimulatedPerson:
+def ann(api: ScriptedBotApi) -> ScriptedPerson:
     return api.person(1, "Ann")
 
 
 @pytest.fixture
-def forum(api: BotApi, ann: SimulatedPerson) -> SimulatedGroup:
+def forum(api: ScriptedBotApi, ann: ScriptedPerson) -> ScriptedGroup:
     return api.add_group(-1001000000300, "Forum", owner=ann, is_forum=True)
 
 
 async def test_what_replies_to_nothing_in_a_topic_points_at_its_beginning(
-    bot: Bot, ann: SimulatedPerson, forum: SimulatedGroup
+    bot: Bot, ann: ScriptedPerson, forum: ScriptedGroup
 ):
     topic = ann.create_topic("Plans", thread=forum)
     begun = (await fetch_updates(bot))[-1]["message"]
@@ -40,7 +40,7 @@ async def test_what_replies_to_nothing_in_a_topic_points_at_its_beginning(
 
 
 async def test_a_topic_that_the_bot_began_makes_no_message_a_reply_to_it(
-    bot: Bot, api: BotApi, ann: SimulatedPerson, forum: SimulatedGroup
+    bot: Bot, api: ScriptedBotApi, ann: ScriptedPerson, forum: ScriptedGroup
 ):
     assert "Not enough rights" in await refusal_reason(bot.create_forum_topic(forum.id, "Mine"))
     forum.change_member(api.bot, "administrator")
@@ -53,7 +53,7 @@ async def test_a_topic_that_the_bot_began_makes_no_message_a_reply_to_it(
 
 
 async def test_the_general_topic_has_no_thread_id_but_for_typing(
-    bot: Bot, ann: SimulatedPerson, forum: SimulatedGroup
+    bot: Bot, ann: ScriptedPerson, forum: ScriptedGroup
 ):
     general = ann.send("/help", thread=forum).message
     assert not {"message_thread_id", "is_topic_message", "reply_to_message"} & general.keys()
@@ -68,7 +68,7 @@ async def test_the_general_topic_has_no_thread_id_but_for_typing(
 
 
 async def test_a_closed_topic_is_for_administrators(
-    bot: Bot, api: BotApi, ann: SimulatedPerson, forum: SimulatedGroup
+    bot: Bot, api: ScriptedBotApi, ann: ScriptedPerson, forum: ScriptedGroup
 ):
     ben = api.person(2, "Ben")
     forum.change_member(ben.user, "member")
@@ -93,7 +93,7 @@ async def test_a_closed_topic_is_for_administrators(
 
 
 async def test_a_deleted_topic_is_not_found_and_takes_its_messages_along(
-    bot: Bot, ann: SimulatedPerson, forum: SimulatedGroup
+    bot: Bot, ann: ScriptedPerson, forum: ScriptedGroup
 ):
     topic = ann.create_topic("Plans", thread=forum)
     answer = await bot.send_message(forum.id, "x", message_thread_id=topic.thread_id)
@@ -103,7 +103,7 @@ async def test_a_deleted_topic_is_not_found_and_takes_its_messages_along(
     assert "not found" in await refusal_reason(bot.edit_message_text("z", forum.id, answer.message_id))
 
 
-async def test_each_topic_shows_what_was_written_in_it(bot: Bot, api: BotApi, ann: SimulatedPerson):
+async def test_each_topic_shows_what_was_written_in_it(bot: Bot, api: ScriptedBotApi, ann: ScriptedPerson):
     team = open_group(api, ann, is_forum=True, hears_everything=True)
     topic = team.ben.create_topic("Plans", thread=team.group)
     assert team.cleo.send("heard without a mention", thread=topic).update_id

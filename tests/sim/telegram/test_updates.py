@@ -8,7 +8,8 @@ from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, Update
 from telegram.error import Conflict, TelegramError
 from telegram.helpers import effective_message_type
 
-from bot.sim.telegram.server import BotApi, FloodLimits
+from bot.sim.telegram.server import FloodLimits
+from tests.support.telegram.server import ScriptedBotApi
 from tests.support.telegram_client import build_api, fetch_updates, open_bot, open_http, refusal_reason
 
 pytestmark = [
@@ -17,7 +18,7 @@ pytestmark = [
 ]
 
 
-async def test_an_update_stays_until_a_higher_offset_confirms_it(bot: Bot, api: BotApi):
+async def test_an_update_stays_until_a_higher_offset_confirms_it(bot: Bot, api: ScriptedBotApi):
     sent = [api.person(1).send(text) for text in ("one", "two")]
     ids = [posted.update_id for posted in sent]
     assert [u["update_id"] for u in await fetch_updates(bot)] == ids
@@ -28,7 +29,7 @@ async def test_an_update_stays_until_a_higher_offset_confirms_it(bot: Bot, api: 
     assert await fetch_updates(bot) == []
 
 
-async def test_updates_are_understood_by_the_real_client(bot: Bot, api: BotApi):
+async def test_updates_are_understood_by_the_real_client(bot: Bot, api: ScriptedBotApi):
     ann, ben = api.person(1, "Ann", username="ann"), api.person(2, "Ben")
     first = ann.send("/start now")
     await bot.send_message(
@@ -73,7 +74,7 @@ async def test_updates_are_understood_by_the_real_client(bot: Bot, api: BotApi):
     assert in_topic["message_thread_id"] == in_topic["reply_to_message"]["message_id"]
 
 
-async def test_a_long_poll_ends_when_something_comes(bot: Bot, api: BotApi):
+async def test_a_long_poll_ends_when_something_comes(bot: Bot, api: ScriptedBotApi):
     async with asyncio.TaskGroup() as tasks:
         poll = tasks.create_task(fetch_updates(bot, timeout=50))
         await api.wait_until(lambda: api.updates.is_polled)
@@ -86,7 +87,7 @@ async def test_a_long_poll_with_nothing_to_tell_ends_empty(bot: Bot):
     assert await fetch_updates(bot, timeout=1) == []
 
 
-async def test_a_newer_poll_ends_the_older_with_a_conflict(bot: Bot, api: BotApi, api_url: str):
+async def test_a_newer_poll_ends_the_older_with_a_conflict(bot: Bot, api: ScriptedBotApi, api_url: str):
     async with open_bot(api, api_url) as second_bot, asyncio.TaskGroup() as tasks:
         older = tasks.create_task(_outcome(fetch_updates(bot, timeout=50)))
         await api.wait_until(lambda: api.updates.is_polled)
@@ -98,7 +99,7 @@ async def test_a_newer_poll_ends_the_older_with_a_conflict(bot: Bot, api: BotApi
     assert len(newer.result()) == 1
 
 
-async def test_a_poll_whose_client_hangs_up_is_over(api: BotApi, api_url: str):
+async def test_a_poll_whose_client_hangs_up_is_over(api: ScriptedBotApi, api_url: str):
     async with open_http() as http, asyncio.TaskGroup() as tasks:
         polling = tasks.create_task(http.get(f"{api_url}/bot{api.token}/getUpdates?timeout=50"))
         await api.wait_until(lambda: api.updates.is_polled)
@@ -107,7 +108,7 @@ async def test_a_poll_whose_client_hangs_up_is_over(api: BotApi, api_url: str):
     assert not api.updates.is_polled
 
 
-async def test_a_webhook_forbids_polling(bot: Bot, api: BotApi):
+async def test_a_webhook_forbids_polling(bot: Bot, api: ScriptedBotApi):
     async with asyncio.TaskGroup() as tasks:
         polling = tasks.create_task(_outcome(fetch_updates(bot, timeout=50)))
         await api.wait_until(lambda: api.updates.is_polled)
@@ -122,7 +123,7 @@ async def test_a_webhook_forbids_polling(bot: Bot, api: BotApi):
     assert "https" in await refusal_reason(bot.set_webhook("http://example.com"))
 
 
-async def test_kinds_asked_for_stay_until_others_are_asked_for(bot: Bot, api: BotApi):
+async def test_kinds_asked_for_stay_until_others_are_asked_for(bot: Bot, api: ScriptedBotApi):
     ann = api.person(1)
     sent = ann.send("hi")
     await fetch_updates(bot, allowed_updates=["edited_message"])
@@ -140,7 +141,7 @@ async def test_kinds_asked_for_stay_until_others_are_asked_for(bot: Bot, api: Bo
     assert len(await fetch_updates(bot)) == 3
 
 
-async def test_messages_expire_a_day_after_their_date_and_taps_sooner(bot: Bot, api: BotApi):
+async def test_messages_expire_a_day_after_their_date_and_taps_sooner(bot: Bot, api: ScriptedBotApi):
     ann = api.person(1)
     ann.send("old", date=api.clock.now() - 86_000)
     ann.send("new")
@@ -155,7 +156,7 @@ async def test_messages_expire_a_day_after_their_date_and_taps_sooner(bot: Bot, 
     assert [update["message"]["text"] for update in await fetch_updates(bot)] == ["new"]
 
 
-async def test_a_batch_has_a_limit_in_number_and_in_bytes(bot: Bot, api: BotApi):
+async def test_a_batch_has_a_limit_in_number_and_in_bytes(bot: Bot, api: ScriptedBotApi):
     for text in ("1", "2", "3"):
         api.person(1).send(text)
     assert len(await fetch_updates(bot, limit=2)) == 2
@@ -165,13 +166,13 @@ async def test_a_batch_has_a_limit_in_number_and_in_bytes(bot: Bot, api: BotApi)
     assert len(await fetch_updates(bot)) == 4
 
 
-async def test_a_negative_offset_keeps_the_newest_only(bot: Bot, api: BotApi):
+async def test_a_negative_offset_keeps_the_newest_only(bot: Bot, api: ScriptedBotApi):
     ids = [api.person(1).send(text).update_id for text in "123"]
     assert [update["update_id"] for update in await fetch_updates(bot, -1)] == ids[-1:]
     assert api.updates.pending_ids == ids[-1:]
 
 
-async def test_an_update_can_be_delivered_again_after_it_was_confirmed(bot: Bot, api: BotApi):
+async def test_an_update_can_be_delivered_again_after_it_was_confirmed(bot: Bot, api: ScriptedBotApi):
     sent = api.person(1).send("hi")
     assert await fetch_updates(bot, sent.update_id + 1) == []
     api.updates.repeat(sent.update_id)
@@ -180,7 +181,7 @@ async def test_an_update_can_be_delivered_again_after_it_was_confirmed(bot: Bot,
     assert await fetch_updates(bot, sent.update_id + 1) == []
 
 
-async def test_ids_may_restart_below_an_offset_of_old(bot: Bot, api: BotApi):
+async def test_ids_may_restart_below_an_offset_of_old(bot: Bot, api: ScriptedBotApi):
     old = api.person(1).send("old").update_id
     assert await fetch_updates(bot, old + 1) == []
     api.updates.restart_ids(1000)
@@ -189,7 +190,7 @@ async def test_ids_may_restart_below_an_offset_of_old(bot: Bot, api: BotApi):
     assert await fetch_updates(bot, 1001) == []
 
 
-async def test_malformed_updates_are_delivered_as_they_are(bot: Bot, api: BotApi, api_url: str):
+async def test_malformed_updates_are_delivered_as_they_are(bot: Bot, api: ScriptedBotApi, api_url: str):
     poison = api.push_update({"message": {"message_id": 1, "chat": {"id": 1, "type": "private"}}})
     numbered = api.push_update({"update_id": 7, "strange": None})
     assert [update["update_id"] for update in await fetch_updates(bot)] == [poison, numbered]
@@ -202,7 +203,7 @@ async def test_malformed_updates_are_delivered_as_they_are(bot: Bot, api: BotApi
 
 
 async def test_polls_can_be_paced_as_on_the_real_server():
-    api = build_api(FloodLimits(throttles_polls=True))
+    api = build_api(FloodLimits(), throttles_polls=True)
     async with api.serve_on_loopback() as url, open_bot(api, url) as bot:
         for text in "12":
             api.person(1).send(text)

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from bot.domain import Button, Lane
-from bot.sim.telegram.server import BotApiFault
 from bot.telegram.delivery import progress as progress_module
 from bot.telegram.delivery.progress import YOUR_TURN
 from bot.telegram.delivery.renderer import Snapshot, render_snapshot
 from bot.telegram.formatting.render import BlockCache, Piece
 from tests.support.delivery_harness import NO_GAP_LIMITS, ONE, THREE, TWO, DeliveryHarness
+from tests.support.telegram.server import BotApiFault
 
 
 async def test_a_quick_answer_is_exactly_one_call(harness: DeliveryHarness, monkeypatch: pytest.MonkeyPatch):

@@ -8,8 +8,8 @@ from bot.db.queues import outbox
 from bot.db.queues.outbox import UNSURE_TEXT
 from bot.db.transaction import Transaction
 from bot.domain import Button, Part
-from bot.sim.telegram.server import BotApiFault
 from tests.support.delivery_harness import ANN, ONE, THREE, TWO, DeliveryHarness
+from tests.support.telegram.server import BotApiFault
 
 
 async def test_a_line_of_unknown_outcome_does_not_put_the_answer_in_doubt(harness: DeliveryHarness):

@@ -9,15 +9,16 @@ import pytest
 from bot.db.engine import Database
 from bot.db.transaction import Transaction
 from bot.domain import InboxItem, Lane, Part
-from bot.sim.telegram.server import BotApi, BotApiCall, BotApiFault, FloodLimits
+from bot.sim.telegram.server import BotApiCall, FloodLimits
 from bot.telegram.delivery.sender import Sender
 from bot.usage.timers import TurnTimer, TurnTimers
 from tests.support.delivery_harness import ANN, DeliveryHarness
+from tests.support.telegram.server import BotApiFault, ScriptedBotApi
 
 
 @pytest.fixture
 async def harness(patience: None, database: Database) -> AsyncIterator[DeliveryHarness]:
-    api = BotApi(limits=FloodLimits.unlimited())
+    api = ScriptedBotApi(limits=FloodLimits.unlimited())
     api.person(ANN.chat, "Ann")
     async with api.serve_on_loopback() as url:
         yield DeliveryHarness(api, url, database)

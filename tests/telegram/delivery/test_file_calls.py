@@ -13,12 +13,12 @@ from bot.db.queues.outbox import UNSURE_TEXT
 from bot.db.tables import outbox as outbox_table
 from bot.db.tables import outbox_files as files_table
 from bot.domain import Lane, OutgoingFile, Part
-from bot.sim.telegram.server import BotApiFault
 from bot.telegram.delivery.sender import Sender
 from bot.translations.translator import ENGLISH
 from tests.support.attachment_files import make_image
 from tests.support.delivery_harness import ANN, GENEROUS_LIMITS, DeliveryHarness
 from tests.support.sql_trace import trace_sql
+from tests.support.telegram.server import BotApiFault
 from tests.support.usage_rows import UsageRows
 
 GROUP = -1001000000300

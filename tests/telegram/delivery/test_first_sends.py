@@ -13,13 +13,13 @@ from bot.db.queues.outbox import UNSURE_TEXT
 from bot.db.usage import process_lives
 from bot.domain import Lane, Part
 from bot.errors import StoreUnavailable
-from bot.sim.telegram.server import BotApiFault
 from bot.telegram.delivery import progress as progress_module
 from bot.telegram.delivery.channel import ChatChannel
 from bot.telegram.delivery.rate_budget import CallRate
 from bot.telegram.delivery.sender import OwnLanes, Sender
 from tests.support.delivery_harness import ANN, ONE, DeliveryHarness
 from tests.support.group_chat import open_group
+from tests.support.telegram.server import BotApiFault
 
 GROUP = Lane(-500)
 ANSWER = (Part("the answer"),)

@@ -10,9 +10,10 @@ from bot.db.engine import Database
 from bot.db.shares import ShareHold
 from bot.db.usage import process_lives
 from bot.domain import Part
-from bot.sim.telegram.server import BotApiCall, BotApiFault
+from bot.sim.telegram.server import BotApiCall
 from bot.telegram.delivery.sender import OwnLanes
 from tests.support.delivery_harness import ANN, DeliveryHarness
+from tests.support.telegram.server import BotApiFault
 
 STATUS = "The model is not answering."
 

@@ -14,10 +14,11 @@ from bot.db.engine import Database
 from bot.db.queues import outbox
 from bot.domain import Button, Lane, Part
 from bot.http_server import serve
-from bot.sim.telegram.server import BotApi, BotApiFault, FloodLimits
+from bot.sim.telegram.server import FloodLimits
 from bot.telegram.delivery import sender as sender_module
 from bot.telegram.delivery.rate_budget import CallRate
 from tests.support.delivery_harness import ANN, GENEROUS_LIMITS, DeliveryHarness
+from tests.support.telegram.server import BotApiFault, ScriptedBotApi
 
 BOLD = ({"type": "bold", "offset": 0, "length": 5},)
 
@@ -31,7 +32,7 @@ def telegram() -> FloodLimits:
 async def harness(
     patience: None, database: Database, telegram: FloodLimits
 ) -> AsyncIterator[DeliveryHarness]:
-    api = BotApi(limits=telegram)
+    api = ScriptedBotApi(limits=telegram)
     api.person(7).send("hello")
     async with serve(api.app) as url:
         yield DeliveryHarness(api, url, database)

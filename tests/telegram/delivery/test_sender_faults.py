@@ -7,9 +7,10 @@ import pytest
 
 from bot.db.engine import Database
 from bot.http_server import serve
-from bot.sim.telegram.server import BotApi, BotApiFault, FloodLimits
+from bot.sim.telegram.server import FloodLimits
 from bot.telegram.delivery import lane_calls
 from tests.support.delivery_harness import GENEROUS_LIMITS, DeliveryHarness
+from tests.support.telegram.server import BotApiFault, ScriptedBotApi
 
 TURNS = 6
 FAULTS = (
@@ -56,14 +57,16 @@ async def test_in_a_storm_of_failures(
 ):
     monkeypatch.setattr(lane_calls, "_FIRST_BACKOFF_SECONDS", 0.01)
     dice = random.Random(seed)
-    api = BotApi(limits=FloodLimits.unlimited())
+    api = ScriptedBotApi(limits=FloodLimits.unlimited())
     api.person(7).send("hello")
     async with serve(api.app) as url:
         harness = DeliveryHarness(api, url, database, GENEROUS_LIMITS)
-        for _ in range(12):
+        injections = [
             api.inject_fault(dice.choice(FAULTS), dice.choice(METHODS), skip=dice.randint(0, 6))
+            for _ in range(12)
+        ]
         await run_turns(harness, dice)
-        for injection in api._app.injections:
+        for injection in injections:
             injection.lift()
         async with harness.run_sender() as sender:
             await sender.wait_until_idle()

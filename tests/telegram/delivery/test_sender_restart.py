@@ -7,10 +7,10 @@ import pytest
 from bot.db.queues import outbox
 from bot.db.queues.outbox import UNSURE_TEXT
 from bot.domain import Lane, Part
-from bot.sim.telegram.server import BotApiFault
 from bot.telegram.delivery import sender as sender_module
 from tests.support.delivery_harness import ANN, DeliveryHarness
 from tests.support.flaky_database import FlakyDatabase
+from tests.support.telegram.server import BotApiFault
 
 
 async def test_what_was_left_is_delivered_at_the_start(harness: DeliveryHarness):

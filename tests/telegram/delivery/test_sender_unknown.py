@@ -7,9 +7,9 @@ from functools import partial
 from bot.db.queues import outbox
 from bot.db.queues.outbox import SENT_AGAIN_TEXT, UNSURE_TEXT
 from bot.domain import Lane, Part
-from bot.sim.telegram.faults import FaultInjection
-from bot.sim.telegram.server import BotApiFault
 from tests.support.delivery_harness import ANN, GENEROUS_LIMITS, DeliveryHarness
+from tests.support.telegram.faults import FaultInjection
+from tests.support.telegram.server import BotApiFault
 
 
 async def test_an_unknown_outcome_is_reported_and_sent_again_only_on_request(harness: DeliveryHarness):

@@ -21,7 +21,6 @@ from bot.db.queues.incoming_updates import IncomingUpdate
 from bot.db.tables import inbox
 from bot.errors import SettingsRefused, TelegramRefused
 from bot.http_server import serve
-from bot.sim.telegram.server import BotApi, BotApiFault
 from bot.telegram.bounded_request import parse_whole_updates
 from bot.telegram.client import create_bot
 from bot.telegram.incoming.backlog import BacklogLimits
@@ -31,6 +30,7 @@ from bot.telegram.incoming.polling import PollerCallbacks, PollerOptions, Update
 from bot.translations.translator import ENGLISH, Translatable
 from tests.support.group_chat import open_group
 from tests.support.groups import build_directory, read_private_envelope
+from tests.support.telegram.server import BotApiFault, ScriptedBotApi
 
 CONFLICT = BotApiFault.refuse("Conflict: terminated by other getUpdates request", 409)
 
@@ -39,7 +39,7 @@ CONFLICT = BotApiFault.refuse("Conflict: terminated by other getUpdates request"
 class PollerHarness:
     """A poller at work on a simulated Telegram, and what it reported."""
 
-    api: BotApi
+    api: ScriptedBotApi
     database: Database
     bot: Bot
     read_envelope: Callable[[object, float], IncomingUpdate | None] = read_private_envelope
@@ -90,7 +90,7 @@ class PollerHarness:
 
 @pytest.fixture
 async def harness(database: Database) -> AsyncIterator[PollerHarness]:
-    api = BotApi()
+    api = ScriptedBotApi()
     async with serve(api.app) as url, create_bot(api.token, url) as bot:
         yield PollerHarness(api, database, bot)
 

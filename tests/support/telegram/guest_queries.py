@@ -4,18 +4,18 @@ The query must be answered within QUERY_SECONDS; how long it really is nobody ha
 about such a chat is refused with PEER_ID_INVALID (see GroupChat.check_access).
 """
 
-from bot.sim.telegram.chats import Chat, ChatMessage, GuestQuery
+from bot.sim.telegram.chats import Chat, ChatMessage
 from bot.sim.telegram.entities import MAX_TEXT_UNITS
 from bot.sim.telegram.keyboards import parse_inline_keyboard
 from bot.sim.telegram.messages import content_fields, read_formatted
 from bot.sim.telegram.params import Json, Params, bad_request
-from bot.sim.telegram.world import World
+from tests.support.telegram.world import GuestQuery, ScriptedWorld
 
 QUERY_SECONDS = 15.0
 _MAX_RESULT_ID_BYTES = 64
 
 
-def ask(world: World, chat: Chat, message: Json) -> GuestQuery:
+def ask(world: ScriptedWorld, chat: Chat, message: Json) -> GuestQuery:
     """Summon the bot by a message that mentions it, or replies to an answer it gave here."""
     query = GuestQuery(str(8_000_000_001 + len(world.guest_queries)), chat, message, world.clock.now())
     if not world.bot.get("supports_guest_queries"):
@@ -26,7 +26,7 @@ def ask(world: World, chat: Chat, message: Json) -> GuestQuery:
     return query
 
 
-def answer_guest_query(world: World, params: Params) -> Json:
+def answer_guest_query(world: ScriptedWorld, params: Params) -> Json:
     query = world.guest_queries.get(params.text("guest_query_id"))
     result = _read_result(params)
     content = Params(result["input_message_content"])
