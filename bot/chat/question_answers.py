@@ -23,7 +23,7 @@ from bot.chat.commands.tool_answers import CLOSED_NOTICE
 from bot.chat.message_turns import find_own_words
 from bot.db.engine import Database
 from bot.db.people.people import RoleOrBlocked
-from bot.db.queues import inbox, job_changes, jobs
+from bot.db.queues import inbox, jobs
 from bot.db.queues.jobs import Job
 from bot.db.tools import approvals as approval_rows
 from bot.db.transaction import Transaction
@@ -133,7 +133,7 @@ class JobAnswers:
             await self._change(updates, role, job.id, job.question.field, "\n".join(texts))
             return True
         async with self.database.transaction() as tx:
-            await job_changes.put_question(tx, job.id, None)
+            await jobs.put_question(tx, job.id, None)
         return False
 
     async def _find_newest(self, update: ParsedUpdate, lane: Lane) -> Job | None:
@@ -177,7 +177,7 @@ async def _change_job(
 ) -> ActionResult:
     """Change a job as it stands now; what cannot be its time or text is asked for again."""
     translate = context.translate
-    job = await job_changes.find_to_change(context.tx, number)
+    job = await jobs.find_to_change(context.tx, number)
     if job is None or job.question is None or job.question.field != field:
         raise ChangeRefused(CLOSED_NOTICE)
     if job.person != context.person:
@@ -192,7 +192,7 @@ async def _change_job(
         await context.deps.user_jobs.change_job(context.tx, job, schedule, text)
     except UnclearTime as error:
         question = replace(job.question, asked_at=context.now)
-        await job_changes.put_question(context.tx, job.id, question)
+        await jobs.put_question(context.tx, job.id, question)
         return ActionResult(parts=(build_question(translate, job, question.field, error.explain(translate)),))
     changed = await jobs.find(context.tx, job.id)
     card = await build_card(context, changed or job, 0)

@@ -39,7 +39,7 @@ from bot.chat.refusals import RefusalReplies, group_by_lane
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.people.people import Person, RoleOrBlocked
-from bot.db.queues import inbox, topics
+from bot.db.queues import inbox
 from bot.domain import InboxItem, Lane
 from bot.jobs.user_jobs import shorten_text
 from bot.telegram.incoming.attachment_loader import AttachmentLoader
@@ -257,7 +257,7 @@ class UpdateRunner:
         if not title:
             return
         async with self._database.read_transaction() as tx:
-            root = await topics.find_untitled(tx, lane)
+            root = await inbox.find_untitled_topic(tx, lane)
         if root is None:
             return
         async with self._database.transaction() as tx:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from bot.agent.sanitize import to_sendable
 from bot.db.engine import Database
 from bot.db.people import people
-from bot.db.queues import job_changes, jobs, outbox
+from bot.db.queues import jobs, outbox
 from bot.db.queues.jobs import Job, JobKind, MissedRunPolicy, NewJob
 from bot.db.transaction import Transaction
 from bot.domain import Button, Lane, Part
@@ -142,10 +142,10 @@ class UserJobs:
         Raises UnclearTime if the text does not fit.
         """
         if schedule is None:
-            await job_changes.change(tx, job.id, {"text": _check_text(text)})
+            await jobs.change(tx, job.id, {"text": _check_text(text)})
             return
         resumed = {"state": "active", "why_paused": None, "failures": 0}
-        await job_changes.change(tx, job.id, resumed | _build_due_columns(schedule))
+        await jobs.change(tx, job.id, resumed | _build_due_columns(schedule))
 
     async def notify_owner(self, tx: Transaction, owner: JobOwner, part: Part) -> None:
         """Send the person a message, whatever the model says; twice rather than never."""

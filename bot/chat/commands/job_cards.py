@@ -16,7 +16,7 @@ from bot.chat.actions import (
     build_rows,
     expire_button,
 )
-from bot.db.queues import job_changes, jobs, outbox, snoozes
+from bot.db.queues import jobs, outbox, snoozes
 from bot.db.queues.item_bodies import JobField, JobQuestion
 from bot.db.queues.jobs import Job
 from bot.domain import Button, Part
@@ -118,14 +118,14 @@ async def _offer_change(context: ActionContext, job: Job, page: int) -> ActionRe
 
 async def _ask_for_field(context: ActionContext, job: Job, _: int, *, field: JobField) -> ActionResult:
     """Ask for the new time or text, once: a second tap has nothing else to ask."""
-    stored = await job_changes.find_to_change(context.tx, job.id)
+    stored = await jobs.find_to_change(context.tx, job.id)
     if stored is None or is_over(stored):
         raise ChangeRefused(GONE if stored is None else DONE)
     earlier = stored.question
     since = context.now - ANSWER_SECONDS
     if earlier and earlier.asked_at > since and (earlier.field, earlier.lane) == (field, context.lane):
         raise ChangeRefused("I've already asked you.")
-    await job_changes.put_question(context.tx, job.id, JobQuestion(field, context.lane, context.now))
+    await jobs.put_question(context.tx, job.id, JobQuestion(field, context.lane, context.now))
     return ActionResult(parts=(build_question(context.translate, job, field),))
 
 
@@ -139,7 +139,7 @@ def build_question(translate: Translator, job: Job, field: JobField, refusal: st
 
 async def _leave_job(context: ActionContext, job: Job, page: int) -> ActionResult:
     """Withdraw the question for a new time or text."""
-    await job_changes.put_question(context.tx, job.id, None)
+    await jobs.put_question(context.tx, job.id, None)
     return ActionResult(replacement=await build_card(context, job, page))
 
 

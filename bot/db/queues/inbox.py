@@ -36,6 +36,10 @@ TURN_SHAPES: tuple[ItemShape, ...] = ("text", "deep")  # what a turn answers
 STALE_SECONDS = 600
 _CLAIM_SCAN_ROWS = 5000  # rows a claim looks at; the rest is looked at when these are done
 
+# As updates are stored: what begins a topic that its person gave no name, and what says that they have.
+_HAS_IMPLICIT_NAME = inbox.c.body.like('%"is_name_implicit":true%')
+_HAS_OTHER_NAME = inbox.c.body.like('%"forum_topic_edited":%')
+
 # Statements that every message needs are built once: building one costs more than running it.
 # The claim query. It reads, oldest first, what runs and what might start; claim.py decides about each row.
 #   Running rows keep their lane busy, and a due task among them may have to yield to a person.
@@ -324,3 +328,18 @@ async def mark_dead(tx: Transaction, ids: Sequence[int], *, error: str, now: flo
 async def forget_body(tx: Transaction, ids: Sequence[int]) -> None:
     """Delete the bodies of items, which strangers wrote."""
     await tx.execute(update(inbox).where(inbox.c.id.in_(ids)).values(body=None))
+
+
+async def find_untitled_topic(tx: Transaction, lane: Lane) -> int | None:
+    """The item that began a private chat's topic whose name is still the app's; None: that is to stay.
+
+    Once the body of that item is deleted, this is None.
+    """
+    is_root = and_(inbox.c.lane == lane.key, inbox.c.message_id == lane.topic)
+    roots = (await tx.execute(select(inbox.c.id).where(is_root, _HAS_IMPLICIT_NAME))).scalars().all()
+    if len(roots) != 1:
+        return None
+    # Only until the topic has its name: this reads all that was written in it.
+    is_renaming = and_(inbox.c.lane == lane.key, inbox.c.message_id.is_not(None), _HAS_OTHER_NAME)
+    is_renamed = (await tx.execute(select(inbox.c.id).where(is_renaming).limit(1))).first() is not None
+    return None if is_renamed else roots[0]

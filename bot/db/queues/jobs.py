@@ -285,6 +285,24 @@ async def restore(tx: Transaction, job: int) -> None:
     await tx.execute(update(jobs).where(is_deleted).values(state="paused"))
 
 
+async def find_to_change(tx: Transaction, job: int) -> Job | None:
+    """The job with this id; who else would change it waits until this transaction ends."""
+    await tx.execute(select(jobs.c.id).where(jobs.c.id == job).with_for_update())
+    return await find(tx, job)
+
+
+async def put_question(tx: Transaction, job: int, question: JobQuestion | None) -> None:
+    """Store what the person of a job is asked for, to change it; None: nothing any more."""
+    stored = question.serialize() if question else None
+    await tx.execute(update(jobs).where(jobs.c.id == job).values(question=stored))
+
+
+async def change(tx: Transaction, job: int, values: Mapping[str, Any]) -> None:
+    """Store what of a job is another now, in answer to the question for it."""
+    await tx.execute(update(jobs).where(jobs.c.id == job).values(**values, question=None))
+    tx.changes.has_due_times = True
+
+
 async def remove_deleted(tx: Transaction) -> None:
     """Delete the jobs that are marked as deleted: from now on none of them can be restored."""
     await tx.execute(delete(jobs).where(jobs.c.state == "deleted"))

@@ -22,7 +22,6 @@ from bot.db.queues import (
     first_sends,
     guest_queries,
     incoming_updates,
-    job_changes,
     jobs,
     outbox,
     outbox_files,
@@ -285,7 +284,7 @@ async def put_system_job(tx: Transaction) -> None:
 
 async def change_schedule(tx: Transaction) -> None:
     job = await add_job(tx, None)
-    await job_changes.change(tx, job, {"next_due": NOW + 60})
+    await jobs.change(tx, job, {"next_due": NOW + 60})
 
 
 CHANGES_DUE_TIMES: tuple[Write, ...] = (
@@ -345,12 +344,12 @@ QUIET_FUNCTIONS = {
         "forget_body",
     ),
     "queues/incoming_updates.py": ("find_known",),
-    "queues/job_changes.py": ("put_question",),
     "queues/job_outcomes.py": ("record_outcome",),
     "queues/jobs.py": (
         "pause",
         "mark_deleted",
         "restore",
+        "put_question",
         "remove_deleted",
         "remove",
         "remove_all",
