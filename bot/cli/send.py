@@ -57,16 +57,14 @@ async def _find_chat(tx: Transaction, words: str, configured_admins: Collection[
     Only where the gateway may write: to people with access who have not blocked it, and to groups it is in.
     """
     unreachable = await people.list_unreachable(tx)
+    present = [group for group in await groups.list_groups(tx) if group.state == "in" and group.can_send]
     names = {admin: f"Person {admin}" for admin in configured_admins}
     names |= {person.id: person.name for person in await people.list_people(tx) if person.role != "blocked"}
     names = {chat: name for chat, name in names.items() if chat not in unreachable}
+    names |= {group.chat: group.title for group in present}
     wanted = words.casefold().split()
     named = {chat for chat, name in names.items() if wanted in ([str(chat)], name.casefold().split())}
-    for group in await groups.list_groups(tx):
-        if group.state == "in" and group.can_send:
-            names[group.chat] = group.title
-            if group.has_name(words):
-                named.add(group.chat)
+    named |= {group.chat for group in present if group.has_name(words)}
     if len(named) == 1:
         [chat] = named
         return chat, names[chat]

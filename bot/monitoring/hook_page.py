@@ -8,36 +8,22 @@ import asyncio
 import base64
 import binascii
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from bot.db.engine import Database
 from bot.db.queues import hooks
-from bot.db.queues.hooks import Hook, PostVerdict
+from bot.db.queues.hooks import Hook, LimitReached
 from bot.errors import StoreUnavailable
 
 HOOKS_PATH = "/hooks/"  # below it is the name of a hook
 BODY_SECONDS = 20.0  # for the whole of a body
-_NO_HEADERS = {"cache-control": "no-store"}
-
-
-class _PostRefused(Exception):
-    """A post is not taken."""
-
-    def __init__(self, status: int, reason: str, retry_seconds: int | None = None) -> None:
-        super().__init__(reason)
-        headers = dict(_NO_HEADERS)
-        if retry_seconds is not None:
-            headers["retry-after"] = str(retry_seconds)
-        if status == 401:
-            headers["www-authenticate"] = "Bearer"
-        if status == 405:
-            headers["allow"] = "POST"
-        self.answer = JSONResponse({"error": reason}, status, headers)
+_SOON = {"retry-after": "10"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +37,24 @@ class HookReceiver:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a post, before any routing: most are refused where a program posts as fast as it can."""
-        answer = await self._answer(Request(scope, receive))
+        try:
+            is_new = await self._receive(Request(scope, receive))
+            answer = _build_answer(202, {"stored": True, "repeated": not is_new})
+        except HTTPException as refusal:
+            answer = _build_answer(refusal.status_code, {"error": refusal.detail}, refusal.headers)
+        except LimitReached as limit:
+            retry_after = {"retry-after": str(limit.retry_seconds)}
+            answer = _build_answer(429, {"error": "This hook takes no more posts now."}, retry_after)
+        except (StoreUnavailable, ClientDisconnect):
+            answer = _build_answer(503, {"error": "The database cannot be used now."}, _SOON)
         await answer(scope, receive, send)
 
-    async def _answer(self, request: Request) -> Response:
+    async def _receive(self, request: Request) -> bool:
+        """Store a post; False: it was stored before. Raises HTTPException, LimitReached."""
         if self.is_stopping():
-            return _PostRefused(503, "The gateway is stopping.", 10).answer
-        try:
-            verdict = await self._receive(request)
-        except _PostRefused as refused:
-            return refused.answer
-        except (StoreUnavailable, ClientDisconnect):
-            return _PostRefused(503, "The database cannot be used now.", 10).answer
-        return JSONResponse({"stored": True, "repeated": verdict.outcome == "repeated"}, 202, _NO_HEADERS)
-
-    async def _receive(self, request: Request) -> PostVerdict:
+            raise HTTPException(503, "The gateway is stopping.", _SOON)
         if request.method != "POST":
-            raise _PostRefused(405, "Only POST.")
+            raise HTTPException(405, "Only POST.", {"allow": "POST"})
         name = request.scope["path"].removeprefix(HOOKS_PATH)
         secret = _read_secret(request.headers.get("authorization", ""))
         # GitHub names its deliveries by a header of its own.
@@ -75,23 +62,25 @@ class HookReceiver:
         async with self.database.read_transaction() as tx:
             hook = await hooks.find_by_secret(tx, name, secret)
             if hook is None:
-                raise _PostRefused(401, "There is no such hook, or this is not its secret.")
+                raise _build_unknown()
             _check_size(hook, int(request.headers.get("content-length", "0")))
-            verdict = await hooks.judge_post(tx, hook, key, now=self.clock())
-        if verdict.outcome == "new":
-            text = await _read_body(request, hook)
-            verdict = await self._store(name, secret, text, key)
-        if verdict.outcome == "over limit":
-            raise _PostRefused(429, "This hook takes no more posts now.", verdict.retry_seconds)
-        return verdict
-
-    async def _store(self, name: str, secret: str, text: str, key: str | None) -> PostVerdict:
-        """Store a post, if its hook has not ended since it was found."""
-        async with self.database.transaction() as tx:
+            if not await hooks.is_new(tx, hook, key, now=self.clock()):
+                return False
+        text = await _read_body(request, hook)
+        async with self.database.transaction() as tx:  # the hook may have ended meanwhile
             hook = await hooks.find_by_secret(tx, name, secret, for_update=True)
             if hook is not None and await hooks.check_right(tx, hook, self.configured_admins):
                 return await hooks.store_post(tx, hook, text, key, now=self.clock())
-        raise _PostRefused(401, "There is no such hook, or this is not its secret.")
+        raise _build_unknown()  # outside of what may have ended the hook
+
+
+def _build_answer(status: int, content: object, headers: Mapping[str, str] | None = None) -> Response:
+    return JSONResponse(content, status, {"cache-control": "no-store", **(headers or {})})
+
+
+def _build_unknown() -> HTTPException:
+    reason = "There is no such hook, or this is not its secret."
+    return HTTPException(401, reason, {"www-authenticate": "Bearer"})
 
 
 def _read_secret(authorization: str) -> str:
@@ -116,10 +105,10 @@ async def _read_body(request: Request, hook: Hook) -> str:
                 body += chunk
                 _check_size(hook, len(body))
     except TimeoutError:
-        raise _PostRefused(408, "The body took too long.") from None
+        raise HTTPException(408, "The body took too long.") from None
     return body.decode("utf-8", "replace")
 
 
 def _check_size(hook: Hook, byte_count: int) -> None:
     if byte_count > hook.max_bytes:
-        raise _PostRefused(413, f"This hook takes {hook.max_bytes} bytes at most.")
+        raise HTTPException(413, f"This hook takes {hook.max_bytes} bytes at most.")

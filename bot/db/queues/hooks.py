@@ -10,7 +10,7 @@ import math
 import secrets
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import Row, and_, bindparam, delete, func, insert, select, update
 
@@ -66,12 +66,12 @@ class Hook:
     why_ended: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PostVerdict:
-    """Whether a post is taken. `retry_seconds`: after which another may be, of one over the limit."""
+class LimitReached(Exception):
+    """A hook takes no post now; it may after `retry_seconds`."""
 
-    outcome: Literal["new", "repeated", "over limit"]
-    retry_seconds: int = 0
+    def __init__(self, retry_seconds: float) -> None:
+        super().__init__("limit reached")
+        self.retry_seconds = math.ceil(retry_seconds)
 
 
 async def add(tx: Transaction, hook: Hook) -> str | None:
@@ -142,40 +142,39 @@ async def set_limit(tx: Transaction, hook: int, posts_a_minute: int) -> None:
     await tx.execute(update(hooks).where(hooks.c.id == hook).values(posts_a_minute=posts_a_minute))
 
 
-async def judge_post(tx: Transaction, hook: Hook, key: str | None, *, now: float) -> PostVerdict:
-    """Whether a post with this Idempotency-Key (None: without one) is taken; only reads.
+async def is_new(tx: Transaction, hook: Hook, key: str | None, *, now: float) -> bool:
+    """Whether a post is taken, and was not before with this Idempotency-Key (None: without one); only reads.
 
-    The limit of a minute counts the posts that all replicas have taken.
+    The limit of a minute counts the posts that all replicas have taken. Raises LimitReached.
     """
     if key is not None:
         known = {"of_hook": hook.id, "key": _hash(key), "since": now - KEY_SECONDS}
         if (await tx.execute(_SELECT_KEY, known)).first() is not None:
-            return PostVerdict("repeated")
+            return False
     counted = {"of_hook": hook.id, "skipped": hook.posts_a_minute - 1}
     oldest = (await tx.execute(_SELECT_OLDEST_COUNTED, counted)).scalar()
     if oldest is not None and oldest > now - MINUTE_SECONDS:
-        return PostVerdict("over limit", math.ceil(oldest + MINUTE_SECONDS - now))
+        raise LimitReached(oldest + MINUTE_SECONDS - now)
     waiting = (await tx.execute(_COUNT_WAITING, {"of_lane": hook.lane.key})).scalar_one()
     if waiting >= MAX_WAITING:
-        return PostVerdict("over limit", int(MINUTE_SECONDS))
-    return PostVerdict("new")
+        raise LimitReached(MINUTE_SECONDS)
+    return True
 
 
-async def store_post(tx: Transaction, hook: Hook, text: str, key: str | None, *, now: float) -> PostVerdict:
-    """Judge a post again, and store it as an item of the inbox if it is taken.
+async def store_post(tx: Transaction, hook: Hook, text: str, key: str | None, *, now: float) -> bool:
+    """Store a post as an item of the inbox if it is new. Raises LimitReached.
 
     `hook` was found in this transaction for an update: its posts are stored one after the other.
     """
-    verdict = await judge_post(tx, hook, key, now=now)
-    if verdict.outcome != "new":
-        return verdict
+    if not await is_new(tx, hook, key, now=now):
+        return False
     is_old = hook_posts.c.received_at <= now - KEY_SECONDS
     await tx.execute(delete(hook_posts).where(hook_posts.c.hook == hook.id, is_old))
     row = {"hook": hook.id, "key_hash": None if key is None else _hash(key), "received_at": now}
     await tx.execute(insert(hook_posts).values(row))
     body = HookPost(hook.id, hook.name, text).serialize()
     await inbox_queue.add(tx, kind="hook", lane=hook.lane, sender=hook.person, body=body, now=now)
-    return verdict
+    return True
 
 
 def _hash(secret: str) -> str:
