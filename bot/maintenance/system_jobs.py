@@ -92,9 +92,10 @@ class UsageSummaryTask:
 
     async def __call__(self) -> Callable[[Translator], Part]:
         period = summary.last_period(self.every, self.clock(), self.get_tz())
-        report = await load_report(self.database, ReportQuery(period.scope))
-        report_by_user = await load_report(self.database, ReportQuery(period.scope, "user"))
-        previous_report = await load_report(self.database, ReportQuery(period.previous.scope))
+        async with self.database.long_read_transaction() as tx:
+            report = await load_report(tx, ReportQuery(period.scope))
+            report_by_user = await load_report(tx, ReportQuery(period.scope, "user"))
+            previous_report = await load_report(tx, ReportQuery(period.previous.scope))
 
         def build_message(translate: Translator) -> Part:
             text = summary.render_summary(translate, period, report, report_by_user, previous_report)

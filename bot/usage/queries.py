@@ -1,22 +1,17 @@
 """Loads from the database what a report query needs, and builds the report."""
 
-import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
 
-from bot.db.engine import Database
 from bot.db.transaction import Transaction
 from bot.db.usage import counter_readings, report_sums, tool_sums
-from bot.db.usage.thinking_sums import ThinkingSums, sum_by_thinking
+from bot.db.usage.thinking_sums import sum_by_thinking
 from bot.db.usage.usage_sums import (
     BreakdownColumn,
-    CallSums,
     GroupBy,
     GroupKey,
-    RetrySums,
     Scope,
     TurnCounts,
 )
@@ -25,50 +20,38 @@ from bot.usage.report import (
     INTERVAL_COLUMNS,
     MAX_EXACT_TURNS,
     SAMPLED_TURNS,
-    Durations,
     Grouping,
-    PercentileMethod,
     ReportQuery,
     ReportSums,
     UsageReport,
     build_report,
 )
 
-T = TypeVar("T")
 MIN_SECONDS = 0.001  # an interval that is shorter has not occurred
 MAX_EXACT_TOOL_CALLS = 50_000  # whose seconds are read one by one, in some 0.2 s
 
 
-@dataclass(frozen=True, slots=True)
-class _DurationRows:
-    """Durations by group, those of everything together, and how they are known."""
-
-    by_group: Durations = field(default_factory=dict)
-    total: Durations = field(default_factory=dict)
-    percentile_method: PercentileMethod | None = None
-
-
-async def load_report(database: Database, query: ReportQuery) -> UsageReport:
-    """The report, read in two transactions at once.
-
-    A large database takes seconds, and each of them can use a core of its own.
-    """
-
-    async def in_own_transaction(load: Callable[[Transaction], Awaitable[T]]) -> T:
-        async with database.long_read_transaction() as tx:
-            return await load(tx)
-
-    async with asyncio.TaskGroup() as tasks:
-        of_calls = tasks.create_task(in_own_transaction(partial(_load_call_sums, query=query)))
-        of_turns = tasks.create_task(in_own_transaction(partial(_load_turn_sums, query=query)))
-    calls, retries = of_calls.result()
-    return build_report(query, replace(of_turns.result(), calls=calls, retries=retries))
-
-
-async def load_report_in(tx: Transaction, query: ReportQuery) -> UsageReport:
-    """The same inside a transaction, one statement after the other; for small scopes."""
-    calls, retries = await _load_call_sums(tx, query)
-    return build_report(query, replace(await _load_turn_sums(tx, query), calls=calls, retries=retries))
+async def load_report(tx: Transaction, query: ReportQuery) -> UsageReport:
+    """All figures of a report; of a large database that takes seconds."""
+    scope = query.scope
+    group = _turn_grouping(query.by)
+    turns = await report_sums.sum_turns(tx, scope, group)
+    server = None
+    if scope.is_everybody:
+        server = await counter_readings.sum_server_counters(tx, scope)
+    sums = ReportSums(
+        calls=await report_sums.sum_calls(tx, scope, group),
+        retries=await report_sums.sum_retries(tx, scope, group),
+        turns=turns,
+        tools=await tool_sums.sum_tool_calls(tx, scope, query.by),
+        server=server,
+        output_unit=await counter_readings.find_output_unit(tx),
+        approvals=await tool_sums.sum_approvals(tx, scope, query.by),
+        thinking=await sum_by_thinking(tx, scope) if query.by == "thinking" else (),
+        verdicts=await sum_verdicts(tx, scope, query.by),
+        all_verdicts=await sum_verdicts(tx, scope, None),
+    )
+    return build_report(query, await _add_durations(tx, query, sums, INTERVAL_COLUMNS))
 
 
 async def load_tool_report(tx: Transaction, scope: Scope) -> UsageReport:
@@ -77,7 +60,7 @@ async def load_tool_report(tx: Transaction, scope: Scope) -> UsageReport:
     It has no percentiles where there are too many calls.
     """
     tools = await tool_sums.sum_tool_calls(tx, scope, "tool")
-    sums = ReportSums(calls=(), retries=(), turns=(), tools=tools)
+    sums = ReportSums(tools=tools)
     if sum(tool.timed for tool in tools) > MAX_EXACT_TOOL_CALLS:
         return build_report(ReportQuery(scope, "tool"), replace(sums, percentile_method=None))
     durations = _collect_tool_durations(await tool_sums.list_tool_seconds(tx, scope))
@@ -97,18 +80,9 @@ async def load_sums_in(
     turns: Sequence[TurnCounts] = ()
     if group is None or group in report_sums.TURN_GROUPS:
         turns = await report_sums.count_turns(tx, query.scope, group)
-    durations = _DurationRows()
+    sums = ReportSums(calls=calls, turns=turns, percentile_method=None)
     if percentiles_of:
-        durations = await _load_durations(tx, query, turns, percentiles_of)
-    sums = ReportSums(
-        calls=calls,
-        retries=(),
-        turns=turns,
-        tools=(),
-        durations=durations.by_group,
-        total_durations=durations.total,
-        percentile_method=durations.percentile_method,
-    )
+        sums = await _add_durations(tx, query, sums, percentiles_of)
     return build_report(query, sums)
 
 
@@ -118,69 +92,24 @@ def _turn_grouping(grouping: Grouping | None) -> GroupBy | None:
     return grouping
 
 
-async def _load_call_sums(
-    tx: Transaction, query: ReportQuery
-) -> tuple[Sequence[CallSums], Sequence[RetrySums]]:
-    group = _turn_grouping(query.by)
-    calls = await report_sums.sum_calls(tx, query.scope, group)
-    return calls, await report_sums.sum_retries(tx, query.scope, group)
-
-
-async def _load_turn_sums(tx: Transaction, query: ReportQuery) -> ReportSums:
-    """All but the sums of calls."""
-    scope = query.scope
-    turns = await report_sums.sum_turns(tx, scope, _turn_grouping(query.by))
-    tools = await tool_sums.sum_tool_calls(tx, scope, query.by)
-    approvals = await tool_sums.sum_approvals(tx, scope, query.by)
-    thinking: Sequence[ThinkingSums] = ()
-    if query.by == "thinking":
-        thinking = await sum_by_thinking(tx, scope)
-    server = None
-    if scope.is_everybody:
-        server = await counter_readings.sum_server_counters(tx, scope)
-    verdicts = await sum_verdicts(tx, scope, query.by)
-    all_verdicts = await sum_verdicts(tx, scope, None)
-    durations = await _load_durations(tx, query, turns, INTERVAL_COLUMNS)
-    return ReportSums(
-        calls=(),
-        retries=(),
-        turns=turns,
-        tools=tools,
-        server=server,
-        durations=durations.by_group,
-        total_durations=durations.total,
-        percentile_method=durations.percentile_method,
-        output_unit=await counter_readings.find_output_unit(tx),
-        approvals=approvals,
-        thinking=thinking,
-        verdicts=verdicts,
-        all_verdicts=all_verdicts,
-    )
-
-
-async def _load_durations(
-    tx: Transaction, query: ReportQuery, turns: Iterable[TurnCounts], intervals: Sequence[BreakdownColumn]
-) -> _DurationRows:
-    settled = sum(turn_sums.settled for turn_sums in turns)
-    if settled <= MAX_EXACT_TURNS:
-        return await _load_exact_durations(tx, query, intervals)
-    sample = await report_sums.list_breakdown_seconds(
-        tx, query.scope, None, intervals, share=SAMPLED_TURNS / settled
-    )
-    return _DurationRows(total=_collect_durations(sample, intervals), percentile_method="sample")
-
-
-async def _load_exact_durations(
-    tx: Transaction, query: ReportQuery, intervals: Sequence[BreakdownColumn]
-) -> _DurationRows:
+async def _add_durations(
+    tx: Transaction, query: ReportQuery, sums: ReportSums, intervals: Sequence[BreakdownColumn]
+) -> ReportSums:
+    """The sums with how long these intervals took: of each turn, or of a sample where there are many."""
+    settled = sum(turn_sums.settled for turn_sums in sums.turns)
+    if settled > MAX_EXACT_TURNS:
+        share = SAMPLED_TURNS / settled
+        sample = await report_sums.list_breakdown_seconds(tx, query.scope, None, intervals, share=share)
+        total = _collect_durations(sample, intervals)
+        return replace(sums, total_durations=total, percentile_method="sample")
     rows = await report_sums.list_breakdown_seconds(tx, query.scope, _turn_grouping(query.by), intervals)
     by_group = _collect_durations(rows, intervals)
-    total: dict[tuple[GroupKey, str], list[float]] = defaultdict(list)
+    total_by_interval: dict[tuple[GroupKey, str], list[float]] = defaultdict(list)
     for (_, interval), durations in by_group.items():
-        total[None, interval] += durations
+        total_by_interval[None, interval] += durations
     if query.by == "tool":
         by_group |= _collect_tool_durations(await tool_sums.list_tool_seconds(tx, query.scope))
-    return _DurationRows(by_group, total, "exact")
+    return replace(sums, durations=by_group, total_durations=total_by_interval, percentile_method="exact")
 
 
 def _collect_durations(

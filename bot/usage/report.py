@@ -188,12 +188,12 @@ class UsageReport:
 
 @dataclass(frozen=True, slots=True)
 class ReportSums:
-    """What the database returns for a query, group by group."""
+    """What the database returns for a query, group by group; `total_durations` of everything together."""
 
-    calls: Sequence[CallSums]
-    retries: Sequence[RetrySums]
-    turns: Sequence[TurnCounts]
-    tools: Sequence[ToolSums]
+    calls: Sequence[CallSums] = ()
+    retries: Sequence[RetrySums] = ()
+    turns: Sequence[TurnCounts] = ()
+    tools: Sequence[ToolSums] = ()
     server: ServerSums | None = None
     durations: Durations = field(default_factory=dict)
     total_durations: Durations = field(default_factory=dict)

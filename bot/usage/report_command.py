@@ -93,19 +93,18 @@ async def render_report(url: str, options: ReportOptions, *, now: float) -> Rend
     by: Grouping | None = None
     if options.by is not None:
         by = parse_choice("--by", options.by, GROUPINGS)
-    async with open_readonly(url) as database:
-        report = await load_report(database, ReportQuery(scope, by))
+    async with open_readonly(url) as database, database.long_read_transaction() as tx:
+        report = await load_report(tx, ReportQuery(scope, by))
         if report.is_empty:
             raise NothingFound(_nothing_found_message(scope))
         if form == "csv":
-            names = json_records.list_record_fields(report.query.by or "group")
-            return formats.render_csv(json_records.build_records(report), names)
+            columns = json_records.list_record_fields(report.query.by or "group")
+            return formats.render_csv(json_records.build_records(report), columns)
         if form == "json":
             return formats.render_json(json_records.build_report_object(report))
-        async with database.long_read_transaction() as tx:
-            names = await people.list_names(tx)
-            calls_by_person = await report_sums.sum_calls(tx, scope, "user")
-            speech_sums = await speeches.sum_speeches(tx, scope)
+        names = await people.list_names(tx)
+        calls_by_person = await report_sums.sum_calls(tx, scope, "user")
+        speech_sums = await speeches.sum_speeches(tx, scope)
     headline = list(build_headline(report, calls_by_person, names, speech_sums))
     return _render_table(name_people(report, names), headline)
 

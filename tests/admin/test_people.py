@@ -75,7 +75,8 @@ async def test_figures_are_those_of_the_report_and_of_the_rows(database: Databas
     async with open_admin_page(database, database_url) as page:
         shown = await read_table(page, "people", MONTH)
         scope = parse_scope("2026-10-01", "2026-10-30", None, None, None, now=FIRST_DAY + 40 * 86_400)
-        report = await load_report(database, ReportQuery(scope, "user"))
+        async with database.read_transaction() as tx:
+            report = await load_report(tx, ReportQuery(scope, "user"))
         for person in (ANN, BOB):
             [group] = [group for group in report.groups if group.key == person]
             row = shown[str(person)]

@@ -124,7 +124,8 @@ async def test_figures_are_those_of_the_report_and_of_the_rows(database: Databas
         exported = (await page.get_text(f"/admin/tools?{period}&export=csv")).splitlines()
         shown = {row["tool"]: row for row in csv.DictReader(io.StringIO("\n".join(exported)))}
         scope = parse_scope("2026-10-01", "2026-10-30", None, None, None, now=FIRST_DAY + 40 * 86_400)
-        report = await load_report(database, ReportQuery(scope, "tool"))
+        async with database.read_transaction() as tx:
+            report = await load_report(tx, ReportQuery(scope, "tool"))
         reported = {group.label: group for group in report.groups if group.tools}
         assert {name for name, row in shown.items() if int(row["calls"])} == set(reported) == set(expected)
         for name, calls in expected.items():

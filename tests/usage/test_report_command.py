@@ -16,9 +16,8 @@ from bot.db.usage import counter_readings
 from bot.db.usage.counter_readings import CounterReading
 from bot.errors import NothingFound, QuestionRefused, StoreUnavailable
 from bot.usage import queries
-from bot.usage.queries import load_report, load_report_in
 from bot.usage.reconcile import FIRST_READING
-from bot.usage.report import INTERVAL_COLUMNS, ReportQuery
+from bot.usage.report import INTERVAL_COLUMNS
 from bot.usage.report_command import ReportOptions, render_audit, render_report, render_turn
 from tests.support.terminal_text import lay_out
 from tests.support.usage_rows import NOON, UsageRows
@@ -337,11 +336,3 @@ async def test_a_report_can_be_of_some_turns_and_by_hour_or_by_person_and_model(
             await read(**wrong)
     for name in ("turns", "calls"):
         assert len(json.loads(await render(filled, what=name, tool="fetch_page", form="json"))) in {1, 2}
-
-
-async def test_inside_a_transaction_the_answer_is_the_same(database: Database, filled: str):
-    for by in (None, "day", "user", "tool"):
-        async with database.read_transaction() as tx:
-            assert await load_report_in(tx, ReportQuery(by=by)) == await load_report(
-                database, ReportQuery(by=by)
-            )

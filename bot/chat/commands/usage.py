@@ -34,7 +34,7 @@ from bot.db.usage.verdict_sums import sum_verdicts
 from bot.domain import Button, Part
 from bot.translations.formats import format_share
 from bot.translations.translator import translatable
-from bot.usage.queries import load_report_in
+from bot.usage.queries import load_report
 from bot.usage.report import ReportQuery, start_of_day
 
 MONTH_DAYS = 30  # today is the last of them; days begin at midnight where the person is
@@ -174,7 +174,7 @@ async def _build_chart(context: ActionContext, *, for_everybody: bool) -> Action
         scope = replace(scope, chat=str(context.lane.chat))
     elif not for_everybody:
         scope = replace(scope, user=context.person)
-    report = await load_report_in(context.tx, ReportQuery(scope, "day"))
+    report = await load_report(context.tx, ReportQuery(scope, "day"))
     if report.is_empty:
         return reply_text(context.translate("Nothing yet in the last 30 days."))
     last_day = datetime.fromtimestamp(context.now, zone).date()

@@ -16,7 +16,7 @@ from bot.db.conversations.calls import CallCompletion, NewCall
 from bot.db.engine import Database
 from bot.db.tables import accounts, outbox_files, turns
 from bot.domain import CallTimes, Reply, Usage
-from bot.usage.queries import load_report_in
+from bot.usage.queries import load_report
 from bot.usage.report import UsageReport
 from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
 from tools.sandbox.process import SandboxLimits
@@ -232,9 +232,9 @@ async def test_others_write_while_a_chart_of_everybody_is_read(
     async def write_and_load(*args: Any) -> UsageReport:
         async with asyncio.timeout(60):
             await harness.let_in(BOB)
-        return await load_report_in(*args)
+        return await load_report(*args)
 
-    monkeypatch.setattr(usage, "load_report_in", write_and_load)
+    monkeypatch.setattr(usage, "load_report", write_and_load)
     await harness.let_in(ADMIN, "admin")
     await store_call(harness, await harness.store_answered_turn("hi", person=BOB))
     sent, _ = await harness.send_text("/usage chart all", person=ADMIN)

@@ -17,8 +17,9 @@ SAMPLED_TURNS = 100  # of some 190
 
 
 async def build_report(file: Path, scope: Scope = EVERYTHING) -> UsageReport:
-    async with open_readonly(f"sqlite+aiosqlite:///{file}") as database:
-        return await load_report(database, ReportQuery(scope))
+    url = f"sqlite+aiosqlite:///{file}"
+    async with open_readonly(url) as database, database.read_transaction() as tx:
+        return await load_report(tx, ReportQuery(scope))
 
 
 @pytest.mark.parametrize("scope", [EVERYTHING, Scope(thinking=False)])
