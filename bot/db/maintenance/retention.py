@@ -35,7 +35,6 @@ from bot.db.portable_sql import JsonField, Position
 from bot.db.queues.outbox_files import build_expiry_condition
 from bot.db.queues.outbox_rows import serialize_part
 from bot.db.tables import (
-    approval_messages,
     approvals,
     attachments,
     audit,
@@ -152,9 +151,8 @@ def build_lane_scope(lane: Lane, *, item: int, asked_at: float) -> RetentionScop
     """
     answers = and_(outbox.c.lane == lane.key, or_(outbox.c.made_at <= asked_at, outbox.c.item < item))
     # A question's arguments may look like a quote, but the question may belong to another person.
-    questions = select(approval_messages.c.outbox)
     quotes = and_(
-        outbox.c.item.is_(None), outbox.c.body.like(_ENDPOINT_QUOTE_PATTERN), outbox.c.id.not_in(questions)
+        outbox.c.item.is_(None), outbox.c.body.like(_ENDPOINT_QUOTE_PATTERN), outbox.c.approval.is_(None)
     )
     original = outbox.alias("original")
     originals = select(original.c.id).where(original.c.lane == lane.key)
@@ -298,8 +296,7 @@ async def _wipe_turns(tx: Transaction, ids: Sequence[int], condition: ColumnElem
 async def _wipe_questions(tx: Transaction, turn_ids: Sequence[int]) -> None:
     """Wipe the questions about calls of these turns, in any chat; that they were asked and answered stays."""
     questions = select(approvals.c.id).where(approvals.c.turn.in_(turn_ids))
-    rows = select(approval_messages.c.outbox).where(approval_messages.c.approval.in_(questions))
-    await _wipe_outbox(tx, turn_ids, outbox.c.id.in_(rows))
+    await _wipe_outbox(tx, turn_ids, outbox.c.approval.in_(questions))
     wiped = {"arguments": "{}", "binding": None, "reply": None}
     await tx.execute(update(approvals).where(approvals.c.turn.in_(turn_ids)).values(wiped))
 

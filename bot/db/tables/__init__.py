@@ -26,7 +26,6 @@ from bot.db.tables.queues import hook_posts, hooks, inbox, jobs, notices, outbox
 from bot.db.tables.replicas import seat_requests, share_holds
 from bot.db.tables.tools import (
     allowances,
-    approval_messages,
     approvals,
     audit,
     grants,
@@ -48,7 +47,6 @@ __all__ = [
     "ODD_CALL_SQL",
     "accounts",
     "allowances",
-    "approval_messages",
     "approvals",
     "attachments",
     "audit",

@@ -156,6 +156,7 @@ outbox = Table(
     Column("message_id", BigInteger),
     Column("about", Id, unique=True),  # of a question: the row of unknown outcome, or itself if repeatable
     Column("copy_of", Id, unique=True),  # the row of unknown outcome that it sends again
+    Column("approval", Id),  # the question about a tool call that it asks, in one of its chats; NULL: none
     Column("tries", Integer, nullable=False, server_default=text("0")),
     Column("error", Text),
     Column("made_at", Float, nullable=False),
@@ -164,6 +165,7 @@ outbox = Table(
     UniqueConstraint("item", "part"),
     Index("ix_outbox_state_lane_id", "state", "lane", "id"),
     Index("ix_outbox_message_id", "message_id"),
+    Index("ix_outbox_approval", "approval", **filter_rows("approval IS NOT NULL")),
     sqlite_autoincrement=True,
 )
 

@@ -122,14 +122,6 @@ approvals = Table(
     sqlite_autoincrement=True,
 )
 
-# The messages in which a question was asked, one in each chat.
-approval_messages = Table(
-    "approval_messages",
-    metadata,
-    Column("approval", Id, ForeignKey("approvals.id"), primary_key=True, autoincrement=False),
-    Column("outbox", Id, ForeignKey("outbox.id"), primary_key=True, autoincrement=False),
-)
-
 # "Allow here": such calls of a person in a chat need no approval until then.
 allowances = Table(
     "allowances",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Row, and_, delete, func, insert, select, update
 
-from bot.db.tables import allowances, approval_messages, approvals, outbox, tool_calls
+from bot.db.tables import allowances, approvals, outbox, tool_calls
 from bot.db.tables import turns as turn_rows
 from bot.db.transaction import Transaction
 from bot.domain import Lane
@@ -106,21 +106,15 @@ async def insert_question(tx: Transaction, new_question: NewApprovalQuestion, *,
     return question
 
 
-async def link_messages(tx: Transaction, question: int, outbox_rows: Iterable[int]) -> None:
+async def link_messages(tx: Transaction, question: int, outbox_rows: Sequence[int]) -> None:
     """Store that these rows of the outbox ask the question."""
-    for row in outbox_rows:
-        await tx.execute(insert(approval_messages).values(approval=question, outbox=row))
+    await tx.execute(update(outbox).where(outbox.c.id.in_(outbox_rows)).values(approval=question))
 
 
 async def list_messages(tx: Transaction, question: int) -> list[tuple[int, Lane]]:
     """The rows of the outbox that ask a question, with their lanes."""
-    query = (
-        select(outbox.c.id, outbox.c.lane)
-        .join(approval_messages, approval_messages.c.outbox == outbox.c.id)
-        .where(approval_messages.c.approval == question)
-        .order_by(outbox.c.id)
-    )
-    return [(row.id, Lane.parse(row.lane)) for row in await tx.execute(query)]
+    query = select(outbox.c.id, outbox.c.lane).where(outbox.c.approval == question)
+    return [(row.id, Lane.parse(row.lane)) for row in await tx.execute(query.order_by(outbox.c.id))]
 
 
 async def find(tx: Transaction, question: int, *, to_answer: bool = False) -> ApprovalQuestion | None:
@@ -156,8 +150,7 @@ async def find_asked(
     """
     query = (
         select(approvals.c.id, outbox.c.message_id)
-        .join(approval_messages, approval_messages.c.approval == approvals.c.id)
-        .join(outbox, outbox.c.id == approval_messages.c.outbox)
+        .join(outbox, outbox.c.approval == approvals.c.id)
         .where(_IS_OPEN, approvals.c.expires_at > now, approvals.c.asked_at < received_at)
         .where(approvals.c.lane == lane.key, approvals.c.asker == person, approvals.c.tool == tool)
         .where(outbox.c.tries > 0)

@@ -18,7 +18,6 @@ from bot.db.people import groups
 from bot.db.people.groups import Group
 from bot.db.queues.outbox_rows import serialize_part
 from bot.db.tables import (
-    approval_messages,
     approvals,
     attachments,
     audit,
@@ -160,11 +159,8 @@ async def insert_turn(database: Database, received_at: float, state: str = "ende
         asked_at=received_at,
         expires_at=received_at,
     )
-    row = await insert_row(
-        database, outbox, lane="1", body=WORD, final=True, state="done", made_at=received_at
-    )
-    async with database.transaction() as tx:
-        await tx.execute(insert(approval_messages).values(approval=question, outbox=row))
+    question_row = {"lane": "1", "body": WORD, "final": True, "state": "done", "made_at": received_at}
+    await insert_row(database, outbox, **question_row, approval=question)
     await insert_row(
         database, model_calls, **build_call_row(number, received_at), error=f"refused (HTTP 400): {WORD}"
     )
@@ -365,9 +361,8 @@ async def test_a_question_to_another_person_is_not_taken_for_a_quote(database: D
         expires_at=900.0,
     )
     body = serialize_part(Part("report: The endpoint refused the request (HTTP 500): no"))
-    row = await insert_row(database, outbox, lane="8", body=body, final=True, state="new", made_at=100.0)
-    async with database.transaction() as tx:
-        await tx.execute(insert(approval_messages).values(approval=question, outbox=row))
+    message = {"lane": "8", "body": body, "final": True, "state": "new", "made_at": 100.0}
+    row = await insert_row(database, outbox, **message, approval=question)
     await retention.forget(database, retention.build_lane_scope(Lane(7), item=99, asked_at=150.0))
     async with database.read_transaction() as tx:
         query = select(outbox.c.state, outbox.c.body).where(outbox.c.id == row)
