@@ -7,7 +7,7 @@ export is are one transaction, so that it continues after a crash with the next 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from bot.attachments.outgoing_files import MAX_FILE_BYTES, plan_file_parts, prepare_file
@@ -28,37 +28,28 @@ from tools.threads import run_in_thread
 MAX_MESSAGES = 2  # of a part: its two files, where they do not fit one upload
 
 
+@dataclass(frozen=True, slots=True)
 class ExportRunner:
     """The runner; it makes one export at a time. `time_zone`: that of people who have not named theirs."""
 
-    def __init__(
-        self,
-        database: Database,
-        access: Access,
-        groups: GroupDirectory,
-        time_zone: str,
-        *,
-        max_part_bytes: int = MAX_FILE_BYTES,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._database = database
-        self._access = access
-        self._groups = groups
-        self._time_zone = time_zone
-        self._max_part_bytes = max_part_bytes
-        self._clock = clock
-        self._lock = asyncio.Lock()
+    database: Database
+    access: Access
+    groups: GroupDirectory
+    time_zone: str
+    max_part_bytes: int = MAX_FILE_BYTES
+    clock: Callable[[], float] = time.time
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         [item] = items
         order = ExportOrder.parse(item.body)
         async with self._lock:
-            async with self._database.read_transaction() as tx:
+            async with self.database.read_transaction() as tx:
                 order = replace(order, lane=await group_rows.find_lane(tx, order.lane))
-                zone = await people.load_zone(tx, order.person, self._time_zone)
-            translate = self._access.get_translator(order.person)
-            writer = ExportWriter(order.lane, zone, translate, self._clock())
-            async for files, progress in make_parts(self._database, order, writer, self._max_part_bytes):
+                zone = await people.load_zone(tx, order.person, self.time_zone)
+            translate = self.access.get_translator(order.person)
+            writer = ExportWriter(order.lane, zone, translate, self.clock())
+            async for files, progress in make_parts(self.database, order, writer, self.max_part_bytes):
                 if not await retry_until_available(partial(self._store, item, progress, files)):
                     break
             await retry_until_available(partial(self._end, item))
@@ -66,22 +57,22 @@ class ExportRunner:
     async def _store(self, item: InboxItem, progress: ExportOrder, files: Mapping[str, bytes]) -> bool:
         """Store a part; False if the chat was forgotten, or its person is not answered there any more."""
         lane = progress.lane
-        translate = self._access.get_translator(progress.person)
-        is_answered = find_role(self._access, self._groups, progress.person, lane) in {"admin", "member"}
-        async with self._database.file_transaction(sum(map(len, files.values()))) as tx:
+        translate = self.access.get_translator(progress.person)
+        is_answered = find_role(self.access, self.groups, progress.person, lane) in {"admin", "member"}
+        async with self.database.file_transaction(sum(map(len, files.values()))) as tx:
             if not is_answered or await exports.is_forgotten(tx, lane.chat, since=item.id):
                 return False
             prepared = [prepare_file(name, data) for name, data in files.items()]
-            stored = await outbox_files.store(tx, prepared, turn=None, now=self._clock())
+            stored = await outbox_files.store(tx, prepared, turn=None, now=self.clock())
             parts = plan_file_parts(stored, translate)
             first = FIRST_FILE_PART + progress.parts * MAX_MESSAGES
-            await outbox_files.add_parts(tx, parts, item=item.id, lane=lane, first=first, now=self._clock())
+            await outbox_files.add_parts(tx, parts, item=item.id, lane=lane, first=first, now=self.clock())
             await exports.store_progress(tx, item.id, progress)
         return True
 
     async def _end(self, item: InboxItem) -> None:
-        async with self._database.transaction() as tx:
-            await inbox.mark_done(tx, [item.id], now=self._clock())
+        async with self.database.transaction() as tx:
+            await inbox.mark_done(tx, [item.id], now=self.clock())
 
 
 async def make_parts(

@@ -3,10 +3,9 @@
 Their keys are data at rest: an item may have been stored by an earlier version.
 """
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal, Self
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Final, Literal, Self
 
 from bot.domain import Lane
 
@@ -20,37 +19,45 @@ JobField = Literal["time", "text"]
 
 
 @dataclass(frozen=True, slots=True)
-class JobQuestion:
+class StoredBody:
+    """A value that is stored under the names of its fields, its lane by its key.
+
+    `job`: the kind of system item that it is the body of; None: of another kind.
+    """
+
+    job: ClassVar[str | None] = None
+
+    @classmethod
+    def parse(cls, body: Mapping[str, Any]) -> Self:
+        values = {field.name: body[field.name] for field in fields(cls) if field.name in body}
+        if "lane" in values:
+            values["lane"] = Lane.parse(values["lane"])
+        return cls(**values)
+
+    def serialize(self) -> dict[str, Any]:
+        body = asdict(self)
+        if "lane" in body:
+            body["lane"] = Lane(**body["lane"]).key
+        return body if self.job is None else {"job": self.job, **body}
+
+
+@dataclass(frozen=True, slots=True)
+class JobQuestion(StoredBody):
     """A question for the new time or text of a job; `lane`: where it was put."""
 
     field: JobField
     lane: Lane
     asked_at: float
 
-    @classmethod
-    def parse(cls, stored: str) -> Self:
-        body = json.loads(stored)
-        return cls(body["field"], Lane.parse(body["lane"]), float(body["asked_at"]))
-
-    def serialize(self) -> str:
-        return json.dumps({"field": self.field, "lane": self.lane.key, "asked_at": self.asked_at})
-
 
 @dataclass(frozen=True, slots=True)
-class ReminderWish:
+class ReminderWish(StoredBody):
     """A /remind, whose words are not read yet; `said_at`: when they were written (epoch seconds)."""
 
     person: int
     name: str
     words: str
     said_at: float | None = None
-
-    @classmethod
-    def parse(cls, body: Mapping[str, Any]) -> Self:
-        return cls(int(body["person"]), str(body["name"]), str(body["words"]), body.get("said_at"))
-
-    def serialize(self) -> dict[str, Any]:
-        return {"person": self.person, "name": self.name, "words": self.words, "said_at": self.said_at}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +106,12 @@ class QueuedTexts:
 
 
 @dataclass(frozen=True, slots=True)
-class HookPost:
+class HookPost(StoredBody):
     """What was posted to a hook: text of others. `name`: the hook's, as its messages begin."""
 
     hook: int
     name: str
     text: str
-
-    @classmethod
-    def parse(cls, body: Mapping[str, Any]) -> Self:
-        return cls(int(body["hook"]), str(body["name"]), str(body["text"]))
-
-    def serialize(self) -> dict[str, Any]:
-        return {"hook": self.hook, "name": self.name, "text": self.text}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +136,14 @@ class ForgetOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class ExportOrder:
+class ExportOrder(StoredBody):
     """An export that a person wants of a lane, with all topics of its chat if it is the chat's own.
 
     It ends with `last_turn`. Stored are so many parts, up to turn `after_turn` of `after_lane`, and the kept
     files up to `after_file`.
     """
 
+    job = EXPORT_JOB
     lane: Lane
     person: int
     with_files: bool
@@ -152,60 +153,29 @@ class ExportOrder:
     after_turn: int = 0
     after_file: int = 0
 
-    @classmethod
-    def parse(cls, body: Mapping[str, Any]) -> Self:
-        values = {name: body[name] for name in cls.__slots__}
-        return cls(**values | {"lane": Lane.parse(body["lane"])})
-
-    def serialize(self) -> dict[str, Any]:
-        return {"job": EXPORT_JOB, **asdict(self), "lane": self.lane.key}
-
 
 @dataclass(frozen=True, slots=True)
-class SummaryOrder:
+class SummaryOrder(StoredBody):
     """Turns of a conversation to summarize, up to this one."""
 
+    job = SUMMARY_JOB
     lane: Lane
     conversation: int
     upto: int
 
-    @classmethod
-    def parse(cls, body: Mapping[str, Any]) -> Self:
-        return cls(Lane.parse(body["lane"]), int(body["conversation"]), int(body["upto"]))
-
-    def serialize(self) -> dict[str, Any]:
-        return {
-            "job": SUMMARY_JOB,
-            "lane": self.lane.key,
-            "conversation": self.conversation,
-            "upto": self.upto,
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class SpeechOrder:
+class SpeechOrder(StoredBody):
     """An answer to read out in this lane; the text stays with its turn.
 
     `person`: who asked. `reply_to`: the message that the answer replies to.
     """
 
+    job = SPEECH_JOB
     turn: int
     lane: Lane
     person: int
     reply_to: int | None
-
-    @classmethod
-    def parse(cls, body: Mapping[str, Any]) -> Self:
-        return cls(int(body["turn"]), Lane.parse(body["lane"]), int(body["person"]), body["reply_to"])
-
-    def serialize(self) -> dict[str, Any]:
-        return {
-            "job": SPEECH_JOB,
-            "turn": self.turn,
-            "lane": self.lane.key,
-            "person": self.person,
-            "reply_to": self.reply_to,
-        }
 
 
 @dataclass(frozen=True, slots=True)

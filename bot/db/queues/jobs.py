@@ -293,7 +293,7 @@ async def find_to_change(tx: Transaction, job: int) -> Job | None:
 
 async def put_question(tx: Transaction, job: int, question: JobQuestion | None) -> None:
     """Store what the person of a job is asked for, to change it; None: nothing any more."""
-    stored = question.serialize() if question else None
+    stored = json.dumps(question.serialize()) if question else None
     await tx.execute(update(jobs).where(jobs.c.id == job).values(question=stored))
 
 
@@ -389,7 +389,7 @@ async def _list_jobs(tx: Transaction, condition: ColumnElement[bool], limit: int
 def _to_job(row: Row[Any]) -> Job:
     computed = {
         "lane": Lane.parse(row.lane) if row.lane else None,
-        "question": JobQuestion.parse(row.question) if row.question else None,
+        "question": JobQuestion.parse(json.loads(row.question)) if row.question else None,
         "person_name": row.person_name or f"Person {row.person}",
         "reachable": row.reachable is not False,  # unknown counts as reachable
     }
