@@ -34,10 +34,6 @@ def delete_my_commands(world: World, params: Params) -> bool:
     return True
 
 
-def get_my_commands(world: World, params: Params) -> list[Json]:
-    return world.commands.get(_read_scope(world, params), [])
-
-
 def find_menu(world: World, chat: Chat, user: Json) -> list[Json]:
     """The menu that a user sees in a chat: of the narrowest scope, in their language if there is one."""
     language = user.get("language_code", "")

@@ -23,7 +23,6 @@ class GroupChat(Chat):
     `hears_everything` is the bot's privacy mode, off, as it was when the bot was added: changing it at
     BotFather has no effect here until the bot is added again. `mentions_pass` is whether a mention reaches
     the bot in spite of privacy mode, about which sources disagree. `allowed_reactions` None are all.
-    `silent_member_count` are members who never write and have no accounts here.
     """
 
     def __init__(self, raw: Json, clock: Clock, message_ids: Iterator[int], bot: Json) -> None:
@@ -35,8 +34,6 @@ class GroupChat(Chat):
         self.has_bot_to_bot = False
         self.is_general_closed = False
         self.migrated_to = 0
-        self.linked_chat_id = 0
-        self.silent_member_count = 0
         self.last_bot_id = int(bot["id"])
         self.members: dict[int, Member] = {}
         self._bot = bot
@@ -123,9 +120,7 @@ class GroupChat(Chat):
 
     def _is_reply_to_bot(self, raw: Json) -> bool:
         replied = raw.get("reply_to_message", {})
-        return bool(
-            replied.get("from", {}).get("id") == self._bot["id"] and "forum_topic_created" not in replied
-        )
+        return bool(replied.get("from", {}).get("id") == self._bot["id"])
 
 
 def _is_from_other_bot(raw: Json) -> bool:

@@ -1,4 +1,4 @@
-"""The methods about chats and their members: getChat, getChatMember, leaveChat and the like."""
+"""The methods about chats and their members: getChatMember, leaveChat and the like."""
 
 from bot.sim.telegram.group_chats import GroupChat
 from bot.sim.telegram.members import Member
@@ -6,23 +6,6 @@ from bot.sim.telegram.params import Json, Params, bad_request
 from bot.sim.telegram.world import World
 
 _MAX_TOPIC_NAME = 128
-_GIFTS = ("unlimited_gifts", "limited_gifts", "unique_gifts", "premium_subscription", "gifts_from_channels")
-_MAX_REACTIONS = 11  # of different kinds on one message
-
-
-def get_chat(world: World, params: Params) -> Json:
-    chat = world.find_chat(params)
-    details: Json = {
-        "accent_color_id": 0,
-        "max_reaction_count": _MAX_REACTIONS,
-        "accepted_gift_types": dict.fromkeys(_GIFTS, False),
-    }
-    if isinstance(chat, GroupChat) and chat.linked_chat_id:
-        details["linked_chat_id"] = chat.linked_chat_id
-    if isinstance(chat, GroupChat) and chat.allowed_reactions is not None:
-        allowed = sorted(chat.allowed_reactions)
-        details["available_reactions"] = [{"type": "emoji", "emoji": emoji} for emoji in allowed]
-    return chat.raw | details
 
 
 def get_chat_member(world: World, params: Params) -> Json:
@@ -52,13 +35,6 @@ def get_chat_administrators(world: World, params: Params) -> list[Json]:
     ]
 
 
-def get_chat_member_count(world: World, params: Params) -> int:
-    chat = world.find_chat(params)
-    if not isinstance(chat, GroupChat):
-        return 2
-    return chat.silent_member_count + sum(member.is_present for member in chat.members.values())
-
-
 def leave_chat(world: World, params: Params) -> bool:
     chat = world.find_chat(params)
     if not isinstance(chat, GroupChat):
@@ -83,27 +59,3 @@ def edit_forum_topic(world: World, params: Params) -> bool:
     topic.name = name
     world.changes.notify()
     return True
-
-
-def create_forum_topic(world: World, params: Params) -> Json:
-    chat = world.find_chat(params)
-    name = params.text("name").strip()
-    if not isinstance(chat, GroupChat) or not chat.is_forum:
-        raise bad_request("the chat is not a forum")
-    if not chat.bot_member.is_admin:
-        raise bad_request("not enough rights to create a topic")
-    if not 1 <= len(name) <= _MAX_TOPIC_NAME:
-        raise bad_request("TOPIC_TITLE_EMPTY")
-    topic: Json = {"name": name, "icon_color": 7322096}
-    thread_id = chat.next_message_id()
-    root = {
-        "message_id": thread_id,
-        "message_thread_id": thread_id,
-        "is_topic_message": True,
-        "from": world.bot,
-        "chat": chat.raw,
-        "date": world.unix_seconds(),
-        "forum_topic_created": topic,
-    }
-    world.open_topic(chat, root)
-    return {"message_thread_id": thread_id, **topic}

@@ -4,14 +4,12 @@ from typing import Any
 
 from bot.sim.telegram.entities import MAX_CAPTION_UNITS, FormattedText
 from bot.sim.telegram.files import FileRefusal, StoredFile
-from bot.sim.telegram.keyboards import parse_inline_keyboard
-from bot.sim.telegram.messages import apply_edit, content_fields, find_own_message, read_formatted, send_new
+from bot.sim.telegram.messages import content_fields, read_formatted, send_new
 from bot.sim.telegram.params import Json, Params, bad_request
 from bot.sim.telegram.world import World
 
 _MAX_ALBUM = 10
 _KINDS = {"photo": "photos", "document": "documents", "voice": "voice notes"}
-_MEDIA_NAMES = ("photo", "document", "voice", "video", "audio", "animation")
 
 
 def send_photo(world: World, params: Params) -> Json:
@@ -55,37 +53,6 @@ def send_media_group(world: World, params: Params) -> list[Json]:
     album = {"media_group_id": str(next(world.album_ids))} if len(files) > 1 else {}
     contents = [file.to_fields() | caption | album for file, caption in zip(files, captions, strict=True)]
     return send_new(world, params, _KINDS[kinds.pop()], contents)
-
-
-def edit_message_caption(world: World, params: Params) -> Json | bool:
-    caption = _check_caption(read_formatted(params, "caption", "caption_entities"))
-    keyboard = parse_inline_keyboard(params, only_inline=True)
-    chat, message = find_own_message(world, params)
-    if not any(name in message.raw for name in _MEDIA_NAMES):
-        raise bad_request("there is no caption in the message to edit")
-    kept = {
-        name: value
-        for name, value in message.raw.items()
-        if name not in ("caption", "caption_entities", "reply_markup")
-    }
-    return apply_edit(world, chat, message, kept | caption | ({"reply_markup": keyboard} if keyboard else {}))
-
-
-def edit_message_media(world: World, params: Params) -> Json | bool:
-    """Replace the media of a message, or add media to a text."""
-    item = _read_json(params, "media", "input media")
-    caption = _read_item_caption(item)
-    keyboard = parse_inline_keyboard(params, only_inline=True)
-    chat, message = find_own_message(world, params)
-    if message.inline_message_id:
-        raise bad_request("MEDIA_INVALID")  # the answer of a guest is text
-    file = _read_item_file(world, params, item)
-    if "media_group_id" in message.raw and file.kind not in message.raw:
-        raise bad_request("can't change media type in the album")
-    replaced = (*_MEDIA_NAMES, "text", "entities", "caption", "caption_entities", "reply_markup")
-    kept = {name: value for name, value in message.raw.items() if name not in replaced}
-    content = file.to_fields() | caption | ({"reply_markup": keyboard} if keyboard else {})
-    return apply_edit(world, chat, message, kept | content)
 
 
 def _check_caption(caption: FormattedText) -> Json:

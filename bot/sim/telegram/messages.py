@@ -17,8 +17,7 @@ _NOT_MODIFIED = (
     "current"
     " content and reply markup of the message"
 )
-_EDITABLE = ("text", "entities", "caption", "caption_entities", "photo", "document", "reply_markup")
-_MAX_DELETED_AT_ONCE = 100
+_EDITABLE = ("text", "entities", "reply_markup")
 _CHAT_ACTIONS = frozenset(
     (
         "typing",
@@ -68,47 +67,12 @@ def delete_message(world: World, params: Params) -> bool:
     message = chat.find_message(params.integer("message_id"))
     if message is None:
         raise bad_request("message to delete not found")
-    _check_deletable(world, chat, message)
-    world.delete(chat, message)
-    return True
-
-
-def delete_messages(world: World, params: Params) -> bool:
-    """Delete several messages; those that are not there are skipped."""
-    chat = world.find_chat(params)
-    found = [chat.find_message(message_id) for message_id in _read_message_ids(params)]
-    messages = [message for message in found if message is not None]
-    for message in messages:
-        _check_deletable(world, chat, message)
-    for message in messages:
-        if not message.deleted:  # an id may be named twice
-            world.delete(chat, message)
-    return True
-
-
-def _check_deletable(world: World, chat: Chat, message: ChatMessage) -> None:
     if not message.from_bot and isinstance(chat, GroupChat) and not chat.bot_member.is_admin:
         raise bad_request("message can't be deleted")
     if world.unix_seconds() - message.raw["date"] > _MAX_DELETABLE_SECONDS:
         raise bad_request("message can't be deleted for everyone")
-
-
-def _read_message_ids(params: Params) -> list[int]:
-    if not params.text("message_ids"):
-        raise bad_request("message identifiers are not specified")
-    try:
-        ids = params.json("message_ids")
-    except ValueError:
-        raise bad_request("can't parse message_ids JSON object") from None
-    if not isinstance(ids, list):
-        raise bad_request("expected an Array of message identifiers")
-    if len(ids) > _MAX_DELETED_AT_ONCE:
-        raise bad_request("too many message identifiers specified")
-    if not all(isinstance(message_id, int) for message_id in ids):
-        raise bad_request("message identifier must be a Number")
-    if any(message_id <= 0 for message_id in ids):
-        raise bad_request("invalid message identifier specified")
-    return ids
+    world.delete(chat, message)
+    return True
 
 
 def send_message_draft(world: World, params: Params) -> bool:

@@ -1,4 +1,4 @@
-"""The methods of the simulated Bot API by name, and those for webhooks, taps and files themselves."""
+"""The methods of the simulated Bot API that the gateway calls; here those for webhooks, taps and files."""
 
 from collections.abc import Callable, Mapping
 
@@ -21,16 +21,11 @@ def build_method_table() -> Mapping[str, Method]:
         "getMe": lambda world, _: world.bot,
         "setWebhook": set_webhook,
         "deleteWebhook": set_webhook,
-        "getWebhookInfo": get_webhook_info,
         "setMyCommands": command_menus.set_my_commands,
         "deleteMyCommands": command_menus.delete_my_commands,
-        "getMyCommands": command_menus.get_my_commands,
-        "getChat": group_methods.get_chat,
         "getChatMember": group_methods.get_chat_member,
         "getChatAdministrators": group_methods.get_chat_administrators,
-        "getChatMemberCount": group_methods.get_chat_member_count,
         "leaveChat": group_methods.leave_chat,
-        "createForumTopic": group_methods.create_forum_topic,
         "editForumTopic": group_methods.edit_forum_topic,
         "getFile": get_file,
         "answerCallbackQuery": answer_callback_query,
@@ -43,10 +38,7 @@ def build_method_table() -> Mapping[str, Method]:
         "sendChatAction": messages.send_chat_action,
         "editMessageText": messages.edit_message_text,
         "editMessageReplyMarkup": messages.edit_message_reply_markup,
-        "editMessageCaption": media_methods.edit_message_caption,
-        "editMessageMedia": media_methods.edit_message_media,
         "deleteMessage": messages.delete_message,
-        "deleteMessages": messages.delete_messages,
         "setMessageReaction": reactions.set_message_reaction,
     }
     return {name.lower(): method for name, method in methods.items()}
@@ -60,21 +52,6 @@ def set_webhook(world: World, params: Params) -> bool:
         world.updates.drop_all()
     world.updates.set_webhook(url)
     return True
-
-
-def get_webhook_info(world: World, params: Params) -> Json:
-    updates = world.updates
-    if updates.allowed_kinds:
-        allowed = {"allowed_updates": sorted(updates.allowed_kinds)}
-    else:
-        allowed = {}
-    pending = len(updates.pending_ids)
-    return {
-        "url": updates.webhook_url,
-        "has_custom_certificate": False,
-        "pending_update_count": pending,
-        **allowed,
-    }
 
 
 def get_file(world: World, params: Params) -> Json:

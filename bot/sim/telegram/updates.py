@@ -48,17 +48,6 @@ class UpdateQueue:
         self._poll_waiter: asyncio.Future[str] | None = None
         self.webhook_url = ""
 
-    @property
-    def pending_ids(self) -> list[int]:
-        """The ids that are not yet confirmed, in order."""
-        self._forget_expired()
-        return [update.update_id for update in self._pending]
-
-    @property
-    def allowed_kinds(self) -> frozenset[str] | None:
-        """The requested kinds, None for the default set."""
-        return self._allowed_kinds
-
     def put(
         self,
         kind: str,

@@ -5,7 +5,7 @@ Finds the chat that a call names, and makes what happens there visible and heard
 
 import itertools
 
-from bot.sim.telegram.chats import Chat, ChatMessage, Tap, Topic
+from bot.sim.telegram.chats import Chat, ChatMessage, Tap
 from bot.sim.telegram.events import ChangeNotifier, ChatEvent, Clock
 from bot.sim.telegram.files import FileStore
 from bot.sim.telegram.flood_limits import FloodGate, FloodLimits
@@ -87,14 +87,6 @@ class World:
         """Make a message visible."""
         chat.add_message(message)
         self.changes.notify(ChatEvent("message", chat.id, message.message_id, message.raw))
-
-    def open_topic(self, chat: Chat, raw: Json) -> None:
-        """Add the topic that this service message begins, and tell of it."""
-        chat.topics[raw["message_id"]] = Topic(raw["forum_topic_created"]["name"], raw)
-        from_bot = raw["from"]["id"] == self.bot["id"]
-        self.post(chat, ChatMessage(raw, from_bot))
-        if not from_bot:
-            self.deliver("message", chat, raw, raw["date"])
 
     def edit(self, chat: Chat, message: ChatMessage, raw: Json) -> None:
         """Replace a message by its edited version."""

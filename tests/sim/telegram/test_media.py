@@ -158,31 +158,6 @@ async def test_each_item_of_an_album_counts_as_a_message():
             await bot.send_message(1, "too much")
 
 
-async def test_media_and_captions_are_edited(bot: Bot, ann: ScriptedPerson):
-    photo = await bot.send_photo(1, make_image(), caption="one")
-    await bot.edit_message_caption(1, photo.message_id, caption="two")
-    assert "not modified" in await refusal_reason(
-        bot.edit_message_caption(1, photo.message_id, caption="two")
-    )
-    too_long = bot.edit_message_caption(1, photo.message_id, caption="x" * 1025)
-    assert await refusal_reason(too_long) == "Message caption is too long"
-    edited = await bot.edit_message_media(
-        InputMediaDocument(b"a", filename="a.txt", caption="now a file"), 1, photo.message_id
-    )
-    assert not isinstance(edited, bool)
-    assert (edited.photo, edited.caption) == ((), "now a file")
-    assert edited.document is not None
-    text = await bot.send_message(1, "text")
-    nothing = bot.edit_message_caption(1, text.message_id, caption="x")
-    assert await refusal_reason(nothing) == "There is no caption in the message to edit"
-    pictured = await bot.edit_message_media(InputMediaPhoto(make_image()), 1, text.message_id)
-    assert not isinstance(pictured, bool)
-    assert pictured.text is None
-    first, _ = await bot.send_media_group(1, [InputMediaPhoto(make_image())] * 2)
-    other_kind = bot.edit_message_media(InputMediaDocument(b"a", filename="a.txt"), 1, first.message_id)
-    assert await refusal_reason(other_kind) == "Can't change media type in the album"
-
-
 async def test_a_group_may_be_closed_to_files(bot: Bot, api: ScriptedBotApi, ann: ScriptedPerson):
     group = api.add_group(-1001, "Team", owner=ann)
     group.change_member(api.bot, "restricted", can_send=False)

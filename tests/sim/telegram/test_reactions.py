@@ -40,8 +40,6 @@ async def test_a_group_may_forbid_reactions(bot: Bot, api: ScriptedBotApi):
         "Reaction_invalid"
     )
     await bot.set_message_reaction(group.id, message.message_id, "👍")
-    (allowed,) = (await bot.get_chat(group.id)).available_reactions or ()
-    assert allowed.to_dict()["emoji"] == "👍"
     with pytest.raises(ValueError, match="no reaction here"):
         ann.react(message.message_id, "🔥", thread=group)
 

@@ -39,19 +39,6 @@ async def test_what_replies_to_nothing_in_a_topic_points_at_its_beginning(
     assert reply["reply_to_message"]["message_id"] == answer.message_id
 
 
-async def test_a_topic_that_the_bot_began_makes_no_message_a_reply_to_it(
-    bot: Bot, api: ScriptedBotApi, ann: ScriptedPerson, forum: ScriptedGroup
-):
-    assert "Not enough rights" in await refusal_reason(bot.create_forum_topic(forum.id, "Mine"))
-    forum.change_member(api.bot, "administrator")
-    created = await bot.create_forum_topic(forum.id, "Mine")
-    forum.change_member(api.bot, "member")
-    topic = forum.find_topic(created.message_thread_id)
-    message = ann.send("among ourselves", thread=topic)
-    assert message.message["reply_to_message"]["from"]["id"] == bot.id
-    assert message.update_id == 0
-
-
 async def test_the_general_topic_has_no_thread_id_but_for_typing(
     bot: Bot, ann: ScriptedPerson, forum: ScriptedGroup
 ):

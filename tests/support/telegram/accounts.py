@@ -2,6 +2,7 @@
 
 from bot.sim.telegram import shapes
 from bot.sim.telegram.accounts import Account, ChatThread, MessageReference, PersonMessage
+from bot.sim.telegram.chats import ChatMessage, Topic
 from bot.sim.telegram.group_chats import GroupChat
 from bot.sim.telegram.params import Json
 from bot.sim.telegram.world import World
@@ -60,7 +61,7 @@ class ScriptedAccount(Account):
         if has_implicit_name:
             topic["is_name_implicit"] = True
         thread_id = chat.next_message_id()
-        raw = {
+        raw: Json = {
             "message_id": thread_id,
             "message_thread_id": thread_id,
             "is_topic_message": True,
@@ -69,7 +70,9 @@ class ScriptedAccount(Account):
             "date": self._world.unix_seconds(),
             "forum_topic_created": topic,
         }
-        self._world.open_topic(chat, raw)
+        chat.topics[thread_id] = Topic(name, raw)
+        self._world.post(chat, ChatMessage(raw, from_bot=False))
+        self._world.deliver("message", chat, raw, raw["date"])
         return ChatThread(chat, thread_id)
 
     def rename_topic(self, topic: ChatThread, name: str) -> None:

@@ -29,11 +29,6 @@ class ScriptedGroup(SimulatedGroup):
             raise LookupError(f"no message {message_id} to pin")
         return self.post_service({"pinned_message": pinned.raw})
 
-    def find_topic(self, thread_id: int) -> ChatThread:
-        """A topic to write in; KeyError if it does not exist."""
-        self.chat.topics[thread_id]
-        return ChatThread(self.chat, thread_id)
-
     def close_topic(self, topic: ChatThread) -> PersonMessage:
         """Close a topic to all but administrators; the group itself stands for its General topic."""
         if not topic.thread_id:
@@ -77,6 +72,5 @@ class ScriptedGroup(SimulatedGroup):
         """The channel that this group discusses; each of its posts is forwarded here by Telegram."""
         channel = {"id": chat_id, "type": "channel", "title": title}
         origin = {"type": "channel", "chat": channel, "message_id": 1, "date": self._world.unix_seconds()}
-        self.chat.linked_chat_id = chat_id
         fields = {"sender_chat": channel, "is_automatic_forward": True, "forward_origin": origin}
         return ScriptedAccount(self._world, TELEGRAM_ACCOUNT, self, fields)

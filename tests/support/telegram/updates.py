@@ -30,6 +30,12 @@ class ScriptedUpdateQueue(UpdateQueue):
         self._next_conflict = 0.0
 
     @property
+    def pending_ids(self) -> list[int]:
+        """The ids that are not yet confirmed, in order."""
+        self._forget_expired()
+        return [update.update_id for update in self._pending]
+
+    @property
     def is_polled(self) -> bool:
         """Whether a long poll is waiting."""
         return self._poll_waiter is not None
