@@ -30,7 +30,6 @@ _SELECT_JOBS = select(jobs, people.c.name.label("person_name"), people.c.reachab
     _JOBS_WITH_OWNERS
 )
 _SELECT_DUE = _SELECT_JOBS.where(_IS_DUE).order_by(jobs.c.next_due, jobs.c.id).limit(bindparam("max_rows"))
-_SELECT_JOB = _SELECT_JOBS.where(jobs.c.id == bindparam("job_id"))
 _SELECT_NEXT_DUE = select(func.min(jobs.c.next_due)).where(jobs.c.state == "active")
 
 # A due time that has its row already is skipped, so that firing it again after a crash changes nothing.
@@ -132,10 +131,7 @@ async def add(tx: Transaction, new_job: NewJob, *, now: float) -> int:
 
 async def find(tx: Transaction, job: int) -> Job | None:
     """The job with this id."""
-    row = (await tx.execute(_SELECT_JOB, {"job_id": job})).one_or_none()
-    if row:
-        return _to_job(row)
-    return None
+    return await _find_job(tx, jobs.c.id == job)
 
 
 async def find_kept(tx: Transaction, job: int) -> Job | None:

@@ -119,13 +119,5 @@ def _parse_json(text: str | None) -> Any:
 
 
 def _to_entry(row: Row[Any]) -> AuditEntry:
-    return AuditEntry(
-        id=row.id,
-        at=row.at,
-        who=row.who,
-        via=row.via,
-        what=row.what,
-        subject=row.subject,
-        before=_parse_json(row.before),
-        after=_parse_json(row.after),
-    )
+    parsed = {"before": _parse_json(row.before), "after": _parse_json(row.after)}
+    return AuditEntry(**row._asdict() | parsed)

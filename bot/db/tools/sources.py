@@ -64,17 +64,9 @@ async def find(tx: Transaction, name: str) -> Source | None:
 
 async def put(tx: Transaction, source: Source) -> None:
     """Store a source; replaces one of the same name."""
-    row: dict[str, Any] = {
-        "name": source.name,
-        "kind": source.kind,
-        "address": source.address,
-        "options": json.dumps(dict(source.options), ensure_ascii=False),
-        "enabled": source.enabled,
-        "trouble": source.trouble,
-        "added_by": source.added_by,
-        "added_at": source.added_at,
-    }
-    await tx.execute(replace_row(sources, row))
+    row = {name: getattr(source, name) for name in Source.__slots__}
+    options = json.dumps(dict(source.options), ensure_ascii=False)
+    await tx.execute(replace_row(sources, row | {"options": options}))
 
 
 async def set_enabled(tx: Transaction, name: str, *, enabled: bool) -> bool:

@@ -68,19 +68,9 @@ async def lock(tx: Transaction) -> None:
 
 async def put(tx: Transaction, tool: StoredTool) -> None:
     """Store a tool; replaces its row."""
-    row: dict[str, Any] = {
-        "name": tool.name,
-        "source": tool.source,
-        "definition": _to_json(tool.definition),
-        "hash": tool.hash,
-        "enabled": tool.enabled,
-        "pending": _to_json(tool.pending),
-        "flagged": tool.flagged,
-        "rule": _to_json(tool.rule),
-        "changed_at": tool.changed_at,
-        "delivers": tool.delivers,
-    }
-    await tx.execute(replace_row(tools, row))
+    row = {name: getattr(tool, name) for name in StoredTool.__slots__}
+    texts = {name: _to_json(row[name]) for name in ("definition", "pending", "rule")}
+    await tx.execute(replace_row(tools, row | texts))
 
 
 async def remove(tx: Transaction, names: list[str]) -> None:
