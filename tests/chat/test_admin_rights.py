@@ -8,7 +8,7 @@ from bot.chat.commands.registry import COMMANDS
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.people.people import Person
-from bot.db.tables import audit, hooks, inbox, invites, page_links
+from bot.db.tables import audit, hooks, inbox, invites, page_tokens
 from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
 
 WORDS = {
@@ -35,7 +35,7 @@ async def count_effects(database: Database) -> list[int]:
     async with database.read_transaction() as tx:
         tasks = select(func.count()).select_from(inbox).where(inbox.c.kind == "system")
         handed_out = [
-            select(func.count()).select_from(table) for table in (audit, hooks, invites, page_links)
+            select(func.count()).select_from(table) for table in (audit, hooks, invites, page_tokens)
         ]
         return [int((await tx.execute(query)).scalar_one()) for query in (tasks, *handed_out)]
 

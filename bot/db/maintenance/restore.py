@@ -31,8 +31,7 @@ from bot.db.tables import (
     lives,
     metadata,
     outbox,
-    page_links,
-    page_sessions,
+    page_tokens,
     people,
     revisions,
     secrets,
@@ -105,8 +104,7 @@ async def discard_pending(tx: Transaction, *, answer_waiting: bool, now: float) 
     """
     await tx.execute(delete(hook_posts))
     await tx.execute(delete(hooks))
-    await tx.execute(delete(page_links))
-    await tx.execute(delete(page_sessions))
+    await tx.execute(delete(page_tokens))
     unknown = {"state": "unknown", "final": True, "error": RESTORED_REASON, "done_at": now}
     unsent = update(outbox).where(outbox.c.state.in_(("new", "sending")))
     unknown_count = (await tx.execute(unsent.values(unknown))).rowcount

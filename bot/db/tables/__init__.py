@@ -21,7 +21,7 @@ from bot.db.tables.conversations import (
     verdicts,
 )
 from bot.db.tables.groups import group_speakers, group_texts, groups
-from bot.db.tables.people import invites, limits, page_links, page_sessions, people, strangers
+from bot.db.tables.people import invites, limits, page_tokens, people, strangers
 from bot.db.tables.queues import hook_posts, hooks, inbox, jobs, notices, outbox, outbox_files
 from bot.db.tables.replicas import seat_requests, share_holds
 from bot.db.tables.tools import (
@@ -72,8 +72,7 @@ __all__ = [
     "notices",
     "outbox",
     "outbox_files",
-    "page_links",
-    "page_sessions",
+    "page_tokens",
     "people",
     "personas",
     "readings",

@@ -56,20 +56,12 @@ limits = Table(
 )
 
 # Logins of the admin page: single-use links, and the sessions they begin. Only hashes of tokens are kept.
-page_links = Table(
-    "page_links",
+page_tokens = Table(
+    "page_tokens",
     metadata,
     Column("token_hash", Text, primary_key=True),
-    Column("person", BigInteger),  # NULL: made on the command line
-    Column("made_at", Float, nullable=False),
-    Column("expires_at", Float, nullable=False),
-)
-
-page_sessions = Table(
-    "page_sessions",
-    metadata,
-    Column("token_hash", Text, primary_key=True),
-    Column("person", BigInteger),  # NULL: it began by a link of the command line
+    Column("kind", Text, nullable=False),  # link or session
+    Column("person", BigInteger),  # NULL: made on the command line, or begun by a link of it
     Column("made_at", Float, nullable=False),
     Column("expires_at", Float, nullable=False),
 )
