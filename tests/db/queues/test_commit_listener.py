@@ -376,6 +376,7 @@ QUIET_FUNCTIONS = {
     "queues/unplaced_items.py": ("forget_message", "forget_dead", "_running"),
     "queues/waiting_messages.py": ("replace_waiting",),
     "usage/breakdowns.py": ("store_spans", "store_breakdowns"),
+    "tools/approvals.py": ("link_messages",),
 }
 """Functions that write these tables and leave nothing to be done, or call one that notes it."""
 
