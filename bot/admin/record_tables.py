@@ -15,7 +15,7 @@ from bot.db.usage.usage_sums import UnknownUsage
 from bot.settings import Settings
 from bot.usage.audit_report import MACHINE_LABEL, format_value
 from bot.usage.figures import EMPTY_CELL, format_steps
-from bot.usage.report import format_local, format_utc
+from bot.usage.local_times import format_local, format_utc
 
 MAX_VALUE_CHARACTERS = 300
 HIDDEN = "hidden"

@@ -11,7 +11,7 @@ from bot.admin.page_request import Content, Download, ExportForm, PageRequest
 from bot.errors import QuestionRefused
 from bot.usage.figures import format_count
 from bot.usage.formats import render_csv, render_json
-from bot.usage.report import format_local
+from bot.usage.local_times import format_local
 
 MAX_SHOWN_ROWS = 100  # by itself; the others are asked for
 ALL_ROWS = "all"

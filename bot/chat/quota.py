@@ -31,7 +31,7 @@ from bot.domain import Lane, Message, Part
 from bot.translations.formats import format_share, format_span
 from bot.translations.translator import Translator, translatable
 from bot.turns import RequestCompleter, TurnHandle, TurnRequest, build_user_messages
-from bot.usage.report import start_of_day
+from bot.usage.local_times import start_of_day
 
 WARN_FRACTION = 0.8
 _PART_SECONDS = 30.0  # after which a replica looks again what its part of a quota is

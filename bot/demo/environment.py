@@ -13,7 +13,7 @@ from pathlib import Path
 from bot.canvases import OutputUnit
 from bot.db.engine import Database, open_database
 from bot.db.usage import breakdowns, counter_readings
-from bot.db.usage.turn_steps import TurnSteps, find_turn, load_steps
+from bot.db.usage.turn_steps import TurnSteps, find_turn, list_accounted_turns, load_steps
 from bot.demo.gateway_process import GatewayProcess, run_gateway
 from bot.demo.web import DemoWeb, serve_web
 from bot.errors import CanvasgramError
@@ -77,7 +77,7 @@ class Demo:
     async def load_delivered_turns(self, after_turn: int = 0) -> list[TurnSteps]:
         """The turns above `after_turn` whose answer was delivered and whose breakdown is stored."""
         async with self.database.read_transaction() as tx:
-            return await breakdowns.list_accounted_turns(tx, after=after_turn)
+            return await list_accounted_turns(tx, after=after_turn)
 
     async def load_turn(self, item: int) -> TurnSteps | None:
         """The turn that began with this inbox item, without its texts; None: it is not begun."""
@@ -95,7 +95,7 @@ class Demo:
         while True:
             async with self.database.read_transaction() as tx:
                 if await breakdowns.is_all_accounted(tx):
-                    return await breakdowns.list_accounted_turns(tx)
+                    return await list_accounted_turns(tx)
             await asyncio.sleep(POLL_SECONDS)
 
     async def wait_until_settled(self, update_id: int, stop: asyncio.Event) -> bool:

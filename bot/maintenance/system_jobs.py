@@ -9,18 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from bot.db.conversations import calls
 from bot.db.engine import Database
 from bot.domain import Button, Part
 from bot.errors import JobFailed
 from bot.translations.translator import Translator
-from bot.usage import summary
-from bot.usage.queries import load_report
 from bot.usage.reconcile import Reconciliation
-from bot.usage.report import ReportQuery
-from bot.usage.summary import SummaryFrequency
+
+if TYPE_CHECKING:
+    from bot.usage.summary import SummaryFrequency
 
 MIN_FREE_BYTES = 1024**3
 IDLE_SECONDS = 4 * 3600.0  # without a call for so long, the endpoint's cache may be gone
@@ -86,11 +85,15 @@ class UsageSummaryTask:
     local_time: ClassVar[str] = "08:00"
 
     database: Database
-    every: SummaryFrequency
+    every: "SummaryFrequency"
     get_tz: Callable[[], tzinfo]
     clock: Clock = time.time
 
     async def __call__(self) -> Callable[[Translator], Part]:
+        from bot.usage import summary  # late: reports would take each start a while
+        from bot.usage.queries import load_report
+        from bot.usage.report import ReportQuery
+
         period = summary.last_period(self.every, self.clock(), self.get_tz())
         async with self.database.long_read_transaction() as tx:
             report = await load_report(tx, ReportQuery(period.scope))

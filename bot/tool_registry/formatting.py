@@ -20,9 +20,9 @@ from bot.tool_registry.source_actions import ChangedTools, PendingSource
 from bot.tool_registry.tool_info import ToolInfo, derive_told_schema
 from bot.translations.formats import format_number, format_series, format_unit
 from bot.translations.translator import Translator, translatable
+from bot.usage.local_times import format_utc
 from bot.usage.plain_text import escape_for_terminal
 from bot.usage.refusals import describe_tool_outcome
-from bot.usage.report import format_utc
 from tools.base import NEVER_ASK, Rule
 
 SOURCE_KINDS = {

@@ -14,8 +14,8 @@ from bot.tool_registry.time_limits import format_time_limits, read_time_limits
 from bot.tool_registry.tool_info import BuiltinTools, ToolInfo, load_tool_infos
 from bot.translations.formats import format_series
 from bot.translations.translator import Translator, translatable
+from bot.usage.local_times import format_utc
 from bot.usage.plain_text import escape_for_terminal
-from bot.usage.report import format_utc
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from bot.tool_registry.assembly import SourceTools
 from bot.tool_registry.program_homes import find_home, is_own_home
 from bot.tool_registry.secret_references import MissingSecret, fill_secrets, find_secret_names
 from bot.tool_registry.service_access import build_http_service
-from bot.usage.report import format_utc
+from bot.usage.local_times import format_utc
 from tools.base import Tool, ToolContext, ToolError
 from tools.schemas.signature import ToolDefinitionError
 from tools.threads import run_in_thread

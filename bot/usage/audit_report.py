@@ -8,7 +8,8 @@ from bot.db.tools.audit import AuditEntry
 from bot.tables import TextTable
 from bot.usage.figures import EMPTY_CELL
 from bot.usage.json_records import JsonRecord
-from bot.usage.report import format_local, format_person, format_utc
+from bot.usage.local_times import format_local, format_utc
+from bot.usage.report import format_person
 
 MACHINE_LABEL = "the machine"
 _COLUMNS = ("who", "via", "what", "subject", "before", "after")

@@ -5,10 +5,10 @@ Pure: rows of the database and measured spans in, figures and texts out.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bot.canvases import OutputUnit, costs_canvases
 from bot.db.usage.breakdowns import StoredBreakdown, TurnTimestamps
-from bot.db.usage.turn_steps import TurnSteps
 from bot.usage.figures import UNKNOWN, format_canvases, format_share
 from bot.usage.intervals import (
     IntervalKind,
@@ -18,6 +18,9 @@ from bot.usage.intervals import (
     sum_by_kind,
     to_exclusive_spans,
 )
+
+if TYPE_CHECKING:  # its figures are only shown, which the measurement of turns need not wait for
+    from bot.db.usage.turn_steps import TurnSteps
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ def unmeasured_seconds(breakdown: StoredBreakdown) -> float:
     return breakdown.whole - sum(breakdown.seconds.values())
 
 
-def build_turn_breakdown(turn: TurnSteps) -> TurnBreakdown:
+def build_turn_breakdown(turn: "TurnSteps") -> TurnBreakdown:
     """The figures of a turn whose breakdown is stored."""
     replies = [call for call in turn.calls if costs_canvases(call.purpose)]
     return TurnBreakdown(

@@ -7,7 +7,7 @@ from bot.db.usage.counter_readings import CounterReading
 from bot.tables import TextTable
 from bot.usage.figures import EMPTY_CELL, format_count
 from bot.usage.json_records import JsonRecord
-from bot.usage.report import format_local, format_utc
+from bot.usage.local_times import format_local, format_utc
 
 TITLE = "Readings of the endpoint's counters, server / ours"
 _COLUMNS = ("input", "cached", "output", "requests", "gap", "cause")

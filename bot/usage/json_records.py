@@ -12,6 +12,7 @@ from bot.db.usage.verdict_sums import VerdictSums
 from bot.domain import RefusalReason, ResultOutcome
 from bot.usage import thinking_report
 from bot.usage.figures import get_known
+from bot.usage.local_times import format_utc
 from bot.usage.report import (
     INTERVAL_COLUMNS,
     ApprovalCounts,
@@ -19,7 +20,6 @@ from bot.usage.report import (
     ReportGroup,
     ToolUsage,
     UsageReport,
-    format_utc,
 )
 from bot.usage.tables import build_notes
 

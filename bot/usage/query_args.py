@@ -14,7 +14,8 @@ from bot.db.usage.rankings import Sort
 from bot.db.usage.usage_sums import Scope
 from bot.domain import DAY_SECONDS, CallPurpose, EndpointRole
 from bot.errors import QuestionRefused
-from bot.usage.report import Grouping, start_of_day
+from bot.usage.local_times import start_of_day
+from bot.usage.report import Grouping
 
 Choice = TypeVar("Choice", bound=str)
 

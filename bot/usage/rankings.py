@@ -11,7 +11,8 @@ from bot.db.usage.rankings import RankedCall, RankedTurn
 from bot.tables import CanvasColumnName, TextTable
 from bot.usage.figures import EMPTY_CELL, format_count, format_seconds
 from bot.usage.json_records import JsonRecord
-from bot.usage.report import format_local, format_person, format_utc
+from bot.usage.local_times import format_local, format_utc
+from bot.usage.report import format_person
 
 _CANVASES = CanvasColumnName("canvases est.")
 _TURN_COLUMNS = (

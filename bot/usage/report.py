@@ -7,9 +7,8 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime, time, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeVar, get_args
-from zoneinfo import ZoneInfo
 
 from bot.canvases import CANVASES, OutputUnit
 from bot.db.usage.thinking_sums import ThinkingSums
@@ -252,22 +251,6 @@ def format_person(number: str, names: Mapping[int, str]) -> str:
     if name is None:
         return number
     return f"{name} ({number})"
-
-
-def format_utc(seconds: float) -> str:
-    """A time in UTC, to the second."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def format_local(seconds: float, zone: str) -> str:
-    """A time in a zone, to the second."""
-    return datetime.fromtimestamp(seconds, ZoneInfo(zone)).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def start_of_day(now: float, zone: tzinfo = UTC, *, days_later: int = 0) -> float:
-    """When the day of `now` began in a zone, or one so many days later."""
-    day = datetime.fromtimestamp(now, zone).date() + timedelta(days=days_later)
-    return datetime.combine(day, time(), zone).timestamp()
 
 
 def _build_groups(by: Grouping, sums: ReportSums) -> list[ReportGroup]:

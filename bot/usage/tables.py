@@ -19,15 +19,9 @@ from bot.usage.figures import (
     format_steps,
 )
 from bot.usage.intervals import INTERVAL_ORDER, column_name, name_interval
+from bot.usage.local_times import format_local
 from bot.usage.refusals import describe_refusals
-from bot.usage.report import (
-    INTERVAL_COLUMNS,
-    SAMPLED_TURNS,
-    ApprovalCounts,
-    ReportGroup,
-    UsageReport,
-    format_local,
-)
+from bot.usage.report import INTERVAL_COLUMNS, SAMPLED_TURNS, ApprovalCounts, ReportGroup, UsageReport
 
 INTERVAL_NAMES = {"whole": "whole"} | {column_name(kind): name_interval(kind) for kind in INTERVAL_ORDER}
 _TOKEN_COLUMNS = (

@@ -14,9 +14,10 @@ from bot.db.usage.turn_steps import CallStep, PartStep, ToolStep, TurnSteps, Tur
 from bot.tables import Line, TextTable
 from bot.usage.figures import UNKNOWN, format_canvases, format_count, format_seconds
 from bot.usage.intervals import list_intervals, name_interval
+from bot.usage.local_times import format_utc
 from bot.usage.plain_text import escape_for_terminal
 from bot.usage.refusals import describe_tool_outcome
-from bot.usage.report import format_person, format_utc
+from bot.usage.report import format_person
 
 TEXTS_SHOWN_NOTICE = (
     "Texts are shown: what people, the model and tools wrote stands below. That it was read stands in"

@@ -16,7 +16,7 @@ from bot.bench.endpoint.output import format_json as format_bench
 from bot.bench.endpoint.result import BenchResult, MeasuredCall, MeasuredRow
 from bot.db.engine import Database
 from bot.settings import build_settings
-from bot.usage.report import format_utc
+from bot.usage.local_times import format_utc
 from bot.usage.report_command import ReportOptions, render_audit, render_report
 from tests.admin.test_now import get_figures
 from tests.support.admin_page import AdminPageHarness, open_admin_page

@@ -54,6 +54,7 @@ LATE_LIBRARIES = frozenset(
         ),
         *("openapi_pydantic", "yaml", "prometheus_client", "uvicorn", "starlette"),
         *("htpy", "bot.admin", "bot.app.admin_page", "bot.db.bounded_reader"),
+        *("bot.usage.report", "bot.db.usage.turn_steps", "bot.replicas"),
     )
 )
 NEEDED_BY_ANSWERS = frozenset(("openai", "httpx2", "aiohttp", "jsonschema", "referencing"))

@@ -12,7 +12,7 @@ from bot.app import turn_factory
 from bot.bench.harness.prose import write_prose
 from bot.db.engine import Database, open_database
 from bot.db.tables import inbox, lives
-from bot.db.usage import breakdowns
+from bot.db.usage import breakdowns, turn_steps
 from bot.http_server import serve
 from bot.sim.telegram.chats import ChatMessage
 from bot.sim.vllm.response import request_timings
@@ -202,7 +202,7 @@ async def test_what_was_written_while_no_gateway_ran_waited_for_one(tmp_path: Pa
         async with gateway.run():
             await gateway.api.wait_until(lambda: any("second" in text for text in gateway.texts()))
         async with open_database(url) as database, database.read_transaction() as tx:
-            *_, turn = await breakdowns.list_accounted_turns(tx)
+            *_, turn = await turn_steps.list_accounted_turns(tx)
     whole, *intervals = turn.account.values()
     assert 1790 < turn.account["down"] < whole
     assert sum(intervals) == pytest.approx(whole, abs=0.001)
@@ -221,7 +221,7 @@ async def test_the_queue_at_a_server_that_tells_it_is_no_canvas(tmp_path: Path):
         await wait_for_breakdowns(gateway)
         url = gateway.settings.database_url
         async with open_database(url) as database, database.read_transaction() as tx:
-            accounted = await breakdowns.list_accounted_turns(tx)
+            accounted = await turn_steps.list_accounted_turns(tx)
     told = [request_timings(request)["queue_time_ms"] / 1000 for request in endpoint.requests]
     queued = [turn.account["server_queue"] for turn in accounted]
     assert sorted(queued) == pytest.approx(sorted(told), abs=0.001)

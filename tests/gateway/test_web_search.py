@@ -7,7 +7,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from bot.chat.commands.callbacks import CONTINUE_PROMPT
 from bot.db.engine import open_database
-from bot.db.usage import breakdowns
+from bot.db.usage import turn_steps
 from bot.http_server import serve
 from bot.sim.search_engine import JSON_ENABLED, SimulatedSearchEngine, WebPage
 from bot.sim.telegram.chats import ChatMessage
@@ -99,7 +99,7 @@ async def test_turns_side_by_side_show_real_sources_only(tmp_path: Path, monkeyp
         assert all({*list_links(entities)} <= {*urls, final} for entities in snapshots)
     assert not any("Sources:" in prompt or "<|think|>" in prompt for prompt in prompts)
     async with open_database(gateway.settings.database_url) as database, database.read_transaction() as tx:
-        turns = await breakdowns.list_accounted_turns(tx)
+        turns = await turn_steps.list_accounted_turns(tx)
     assert len(turns) == len(ANSWERS) * len(PEOPLE)
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from bot.db.usage.usage_sums import RetrySums, Scope, ToolSums, TurnCounts
 from bot.usage.json_records import build_record
+from bot.usage.local_times import format_utc, start_of_day
 from bot.usage.report import (
     NO_TURN_LABEL,
     Grouping,
@@ -14,9 +15,7 @@ from bot.usage.report import (
     UsageReport,
     build_report,
     format_person,
-    format_utc,
     group_label,
-    start_of_day,
 )
 from bot.usage.tables import build_sections
 from tests.support.report_sums import INTERVAL_SECONDS, call_sums, turn_sums

@@ -36,7 +36,7 @@ from bot.db.people.limits import EVERYBODY
 from bot.db.people.roster import ReviewedPerson, list_reviewed_people
 from bot.db.usage import report_sums
 from bot.db.usage.usage_sums import Scope
-from bot.usage.report import format_local
+from bot.usage.local_times import format_local
 
 DEFAULT_PERIOD = "30d"
 _INVITED = {"member": "a member", "admin": "an admin"}

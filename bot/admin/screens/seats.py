@@ -24,8 +24,8 @@ from bot.db.usage.counter_readings import sum_server_counters
 from bot.db.usage.seat_calls import MAX_CALLS, TimedCall, list_seat_calls
 from bot.db.usage.usage_sums import Scope, ServerSums
 from bot.usage.figures import EMPTY_CELL, format_steps
+from bot.usage.local_times import format_local
 from bot.usage.query_args import parse_choice, parse_time
-from bot.usage.report import format_local
 
 LENGTHS = {"5m": 300, "10m": 600, "30m": 1_800, "1h": 3_600, "3h": 10_800, "6h": 21_600}
 DEFAULT_LENGTH = "30m"

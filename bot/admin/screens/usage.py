@@ -34,18 +34,11 @@ from bot.db.people import people
 from bot.db.usage.recent_names import list_recent_names
 from bot.db.usage.usage_sums import BreakdownColumn
 from bot.usage.figures import format_share
+from bot.usage.local_times import format_local
 from bot.usage.palette import INTERVAL_KINDS, TIME_KIND_NAMES
 from bot.usage.queries import load_sums_in, load_tool_report
 from bot.usage.query_args import parse_choice
-from bot.usage.report import (
-    SAMPLED_TURNS,
-    Grouping,
-    ReportGroup,
-    ReportQuery,
-    UsageReport,
-    format_local,
-    name_people,
-)
+from bot.usage.report import SAMPLED_TURNS, Grouping, ReportGroup, ReportQuery, UsageReport, name_people
 
 TABLES: Mapping[Grouping, str] = {
     "user": "Person",

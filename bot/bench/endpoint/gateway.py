@@ -29,7 +29,7 @@ from bot.bench.harness.progress import ProgressCallback
 from bot.db.engine import Database, open_database
 from bot.db.transaction import Transaction
 from bot.db.usage import breakdowns
-from bot.db.usage.turn_steps import TurnSteps
+from bot.db.usage.turn_steps import TurnSteps, list_accounted_turns
 from bot.sim.telegram.server import BotApi, FloodLimits
 from bot.usage.breakdown import TokenCount, TurnBreakdown, build_turn_breakdown
 from bot.usage.intervals import INTERVAL_ORDER
@@ -103,7 +103,7 @@ class _GatewayDriver:
         """The turns since the last call, once `count` of them have their breakdowns."""
         while True:
             async with self._database.read_transaction() as tx:
-                turns = await breakdowns.list_accounted_turns(tx, after=self._last_turn_id)
+                turns = await list_accounted_turns(tx, after=self._last_turn_id)
             if len(turns) >= count:
                 self._last_turn_id = max(turn.id for turn in turns)
                 return turns

@@ -1,4 +1,4 @@
-"""Stored breakdowns ("accounts") of turns, the rows they are computed from, and accounted turns.
+"""Stored breakdowns ("accounts") of turns, and the rows they are computed from.
 
 Times are epoch seconds; bot.usage computes what they add up to. Functions work inside the caller's
 transaction `tx`.
@@ -26,7 +26,6 @@ from sqlalchemy import (
 from bot.db.portable_sql import ListMembership, upsert
 from bot.db.tables import accounts, inbox, outbox, turns
 from bot.db.transaction import Transaction
-from bot.db.usage.turn_steps import TurnSteps, load_steps
 
 _SETTLED_STATES = ("done", "failed", "unknown")
 _HAS_UNDELIVERED_PART = exists().where(
@@ -151,14 +150,6 @@ async def store_breakdowns(tx: Transaction, breakdowns: Mapping[int, StoredBreak
     rows = [asdict(breakdown) for breakdown in breakdowns.values()]
     await tx.execute(_INSERT_ACCOUNT, [row | row.pop("seconds") for row in rows])
     await tx.execute(_CLEAR_SPANS, {"items": [*breakdowns]})
-
-
-async def list_accounted_turns(tx: Transaction, *, after: int = 0) -> list[TurnSteps]:
-    """The accounted turns with an id above `after`, in order, with their texts."""
-    query = select(accounts.c.turn).where(accounts.c.turn > after).order_by(accounts.c.turn)
-    turn_ids = (await tx.execute(query)).scalars().all()
-    steps = [await load_steps(tx, turn, with_texts=True) for turn in turn_ids]
-    return [turn for turn in steps if turn is not None]
 
 
 async def is_idle(tx: Transaction, update_id: int | None = None) -> bool:

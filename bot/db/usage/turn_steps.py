@@ -237,6 +237,14 @@ async def load_steps(tx: Transaction, turn: int, *, with_texts: bool) -> TurnSte
     return replace(steps, takeovers=await _load_takeovers(tx, steps))
 
 
+async def list_accounted_turns(tx: Transaction, *, after: int = 0) -> list[TurnSteps]:
+    """The accounted turns with an id above `after`, in order, with their texts."""
+    query = select(accounts.c.turn).where(accounts.c.turn > after).order_by(accounts.c.turn)
+    turn_ids = (await tx.execute(query)).scalars().all()
+    steps = [await load_steps(tx, turn, with_texts=True) for turn in turn_ids]
+    return [turn for turn in steps if turn is not None]
+
+
 async def _load_takeovers(tx: Transaction, turn: TurnSteps) -> tuple[TurnTakeover, ...]:
     """Those of its chat from its receipt until its last message was delivered."""
     holds = select(share_holds.c.life, share_holds.c.began_at, share_holds.c.ended_at)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from bot.chat.commands import usage, usage_chart
+from bot.chat.commands import usage_answers, usage_chart
 from bot.db.conversations import calls
 from bot.db.conversations.calls import CallCompletion, NewCall
 from bot.db.engine import Database
@@ -234,7 +234,7 @@ async def test_others_write_while_a_chart_of_everybody_is_read(
             await harness.let_in(BOB)
         return await load_report(*args)
 
-    monkeypatch.setattr(usage, "load_report", write_and_load)
+    monkeypatch.setattr(usage_answers, "load_report", write_and_load)
     await harness.let_in(ADMIN, "admin")
     await store_call(harness, await harness.store_answered_turn("hi", person=BOB))
     sent, _ = await harness.send_text("/usage chart all", person=ADMIN)

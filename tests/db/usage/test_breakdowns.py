@@ -4,7 +4,7 @@ from typing import Any
 
 from bot.db.engine import Database
 from bot.db.tables import inbox, model_calls, outbox, tool_calls, turns
-from bot.db.usage import breakdowns
+from bot.db.usage import breakdowns, turn_steps
 from bot.db.usage.breakdowns import StoredBreakdown, TurnTimestamps
 from bot.db.usage.turn_steps import TurnSteps
 
@@ -58,7 +58,7 @@ async def store_breakdown(database: Database, item: int, turn: int) -> None:
 
 async def list_accounted_turns(database: Database, after: int = 0) -> list[TurnSteps]:
     async with database.read_transaction() as tx:
-        return await breakdowns.list_accounted_turns(tx, after=after)
+        return await turn_steps.list_accounted_turns(tx, after=after)
 
 
 async def is_idle(database: Database, update_id: int) -> bool:
