@@ -190,56 +190,53 @@ async def _say_when(context: ActionContext, text: str, at_once: str, after_new: 
 
 
 async def _show(context: ActionContext) -> ActionResult:
-    """Show what is followed here, and a button for each persona."""
+    """Show what is followed here; to who may change it also how to end that, and the personas."""
     current = await instructions.find(context.tx, context.lane)
-    shown = await _build_current(context, current)
-    buttons = [
+    shown = _build_first_hint(context)
+    rows = list[tuple[Button, ...]]()
+    if current.set_at:
+        text, button = await _describe(context, current)
+        shown = Part(text)
+        rows.append((button,))
+    others = [
         Button(persona.name, f"instructions:{USE}{persona.id}")
         for persona in await instructions.list_personas(context.tx)
-        if context.moderates and persona.name != current.persona
+        if persona.name != current.persona
     ]
-    rows = build_rows(buttons, BUTTONS_PER_ROW)
-    return ActionResult(parts=(replace(shown, buttons=(*shown.buttons, *rows)),))
+    rows += build_rows(others, BUTTONS_PER_ROW)
+    return ActionResult(parts=(replace(shown, buttons=tuple(rows) if context.moderates else ()),))
 
 
-async def _build_current(context: ActionContext, current: Instructions) -> Part:
-    translate = context.translate
-    if current.set_at and not current.text:
-        return _build_none(context, current)
-    if not current.text:
-        hint = translate(
-            "No instructions yet. Write, for example, `/instructions answer in two sentences`, and "
-            "I'll follow that in every answer here."
+def _build_first_hint(context: ActionContext) -> Part:
+    hint = context.translate(
+        "No instructions yet. Write, for example, `/instructions answer in two sentences`, and "
+        "I'll follow that in every answer here."
+    )
+    if context.role == "admin" and not context.is_group:
+        hint += " " + context.translate(
+            "To save a persona that everybody can use: `/instructions save Tutor ask, don't tell`"
         )
-        if context.role == "admin" and not context.is_group:
-            hint += " " + translate(
-                "To save a persona that everybody can use: `/instructions save Tutor ask, don't tell`"
-            )
-        return build_hint(hint)
+    return build_hint(hint)
+
+
+async def _describe(context: ActionContext, current: Instructions) -> tuple[str, Button]:
+    """What is followed here, and the button that ends it."""
+    translate = context.translate
+    version = f"instructions:{_name_version(current)}"
+    if not current.text:
+        text = translate("I don't follow any instructions in this topic.")
+        return text, Button(translate("As in the whole chat"), version)
     heading = translate("My instructions for every answer here:")
     if current.persona is not None:
         heading = translate("I answer here as {name}:", name=current.persona)
     lines = [heading, current.text]
     if await _waits_for_new_conversation(context, current.text):
         lines.append(translate("This applies after /new."))
+    button = Button(translate("Remove"), version)
     if current.is_inherited:
         lines.append(translate("These are the whole chat's; this topic can have its own."))
-    text = "\n\n".join(lines)
-    if not context.moderates:
-        return build_part(text)
-    button = Button(translate("Remove"), f"instructions:{_name_version(current)}")
-    if current.is_inherited:
         button = Button(translate("None here"), f"instructions:{NONE_HERE}")
-    return build_part(text, (button,))
-
-
-def _build_none(context: ActionContext, current: Instructions) -> Part:
-    """Say that a topic follows nothing, whatever its chat does."""
-    text = context.translate("I don't follow any instructions in this topic.")
-    if not context.moderates:
-        return build_part(text)
-    button = Button(context.translate("As in the whole chat"), f"instructions:{_name_version(current)}")
-    return build_part(text, (button,))
+    return "\n\n".join(lines), button
 
 
 async def _waits_for_new_conversation(context: ActionContext, text: str) -> bool:
