@@ -84,7 +84,11 @@ async def make_parts(
     """
     pieces = list[ExportPiece]()
     size = 0
-    while entries := await _load_entries(database, order):
+    while True:
+        async with database.long_read_transaction() as tx:
+            entries = await exports.load_entries(tx, order)
+        if not entries:
+            break
         written = await run_in_thread(writer.write_entries, [entry for entry, _ in entries])
         for piece, (_, progress) in zip(written, entries, strict=True):
             piece_size = sum(map(len, piece))
@@ -99,10 +103,3 @@ async def make_parts(
     if pieces:
         order = replace(order, parts=order.parts + 1)
         yield await run_in_thread(writer.join_pieces, order.parts, pieces), order
-
-
-async def _load_entries(
-    database: Database, order: ExportOrder
-) -> list[tuple[exports.StoredEntry, ExportOrder]]:
-    async with database.long_read_transaction() as tx:
-        return await exports.load_entries(tx, order)

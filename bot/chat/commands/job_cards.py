@@ -198,8 +198,7 @@ async def _resume_job(context: ActionContext, job: Job, page: int) -> ActionResu
     if next_due is None:
         return await _redraw_card(context, job, page, translate(TIME_PASSED))
     await jobs.resume(context.tx, job.id, next_due)
-    time = formatting.format_near_time(translate, next_due, await _find_zone(context), context.now)
-    return await _redraw_card(context, job, page, translate("Next: {time}", time=time))
+    return await _redraw_card(context, job, page, await _format_next(context, next_due))
 
 
 async def _move_job(
@@ -212,11 +211,16 @@ async def _move_job(
     if next_due <= context.now:
         raise ChangeRefused(TIME_PASSED)
     await jobs.set_next_due(context.tx, job.id, next_due)
-    time = formatting.format_near_time(context.translate, next_due, await _find_zone(context), context.now)
-    toast = context.translate("Next: {time}", time=time)
+    toast = await _format_next(context, next_due)
     if shows_card:
         return await _redraw_card(context, job, 0, toast)
     return ActionResult(toast=toast)
+
+
+async def _format_next(context: ActionContext, next_due: float) -> str:
+    zone = await _find_zone(context)
+    time = formatting.format_near_time(context.translate, next_due, zone, context.now)
+    return context.translate("Next: {time}", time=time)
 
 
 async def _run_job_now(context: ActionContext, job: Job, _: int) -> ActionResult:
@@ -244,12 +248,10 @@ async def _build_list(context: ActionContext, page: int) -> Part:
     if context.is_group:
         heading = translate("Reminders and tasks here ({zone}):", zone=formatting.format_zone(zone))
     lines = [heading]
-    lines += [
-        f"{number}. {_format_line(context, job, zone)}" for number, job in enumerate(listed, start=first + 1)
-    ]
-    numbers = [
-        Button(str(number), f"job:open:{job.id}:{page}") for number, job in enumerate(listed, start=first + 1)
-    ]
+    numbers = list[Button]()
+    for number, job in enumerate(listed, start=first + 1):
+        lines.append(f"{number}. {_format_line(context, job, zone)}")
+        numbers.append(Button(str(number), f"job:open:{job.id}:{page}"))
     rows = build_rows(numbers, BUTTONS_PER_ROW)
     turners = list[Button]()
     if page:
