@@ -129,6 +129,7 @@ async def serve(
     config = uvicorn.Config(
         app,
         http=protocol,
+        ws="none",  # nothing here speaks WebSocket, whatever libraries are installed
         log_config=None,
         access_log=False,
         lifespan="off",
