@@ -119,9 +119,8 @@ def show_timeline(turn: TurnSteps, now: float) -> h.Node:
     entries = sorted(_list_entries(turn, end), key=lambda entry: entry.bars[0].begin)
     note: h.Node = None
     if len(entries) > MAX_ROWS:
-        size = -(-len(entries) // MAX_ROWS)
-        note = h.p[f"{len(entries):,} calls: a bar stands for {size} of them. The tables below have each."]
-        entries = list(_merge_entries(entries, size))
+        note = h.p[f"The first {MAX_ROWS} of {len(entries):,} calls. The tables below have each."]
+        entries = entries[:MAX_ROWS]
     rows = [entry.label for entry in entries]
     bars = [_move(bar, row) for row, entry in enumerate(entries) for bar in entry.bars]
     rows.insert(0, "whole turn")
@@ -242,17 +241,6 @@ def _describe_part(part: PartStep) -> str:
     if part.done_at is None:
         return cut(part.state)
     return f"{cut(part.state)}, {format_duration(part.done_at - part.made_at)}"
-
-
-def _merge_entries(entries: list[_Entry], size: int) -> Iterator[_Entry]:
-    """One entry for each `size` of them, from the first begin to the last end."""
-    for begin in range(0, len(entries), size):
-        merged = [bar for entry in entries[begin : begin + size] for bar in entry.bars]
-        count = len(entries[begin : begin + size])
-        first, last = min(bar.begin for bar in merged), max(bar.end for bar in merged)
-        title = f"{count} calls, from {entries[begin].label} on: {format_duration(last - first)}"
-        kind: BarKind = "fault" if any(bar.kind == "fault" for bar in merged) else "canvas"
-        yield _Entry(f"from {entries[begin].label}", (Bar(0, kind, first, last, title),))
 
 
 def _move(bar: Bar, row: int) -> Bar:

@@ -32,8 +32,6 @@ COLOURS: Mapping[ColourName, Colour] = {
     "turn": Colour("#57606a", "#9aa5b1"),
 }
 """`turn` is for whole turns, which are of no kind."""
-MARKED_KINDS: frozenset[ColourName] = frozenset({"wait", "fault"})
-"""What is told from its neighbours by more than a colour: a hatch, a cross."""
 
 TIME_KIND_NAMES: Mapping[TimeKind, str] = {
     "wait": "waits",

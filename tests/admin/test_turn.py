@@ -184,8 +184,9 @@ async def test_odd_turns_have_a_page(database: Database, database_url: str):
     async with open_admin_page(database, database_url) as page:
         text = await page.get_text(f"/admin/turn/{long}")
         (timeline,) = read_shapes(text)
-        assert "500 calls: a bar stands for 12 of them." in text
-        assert any(title.startswith("12 calls, from model, call 13 on") for title in timeline)
+        assert "The first 44 of 500 calls." in text
+        assert any(title.startswith("call 44:") for title in timeline)
+        assert not any(title.startswith("call 45:") for title in timeline)
         assert len(await read_table(page, long, "calls")) == 500
         (timeline,) = read_shapes(await page.get_text(f"/admin/turn/{still_open}"))
         assert "call 1: no seat; has not ended" in timeline
