@@ -16,15 +16,14 @@ from itertools import accumulate, pairwise
 from typing import Final
 from zlib import crc32
 
-from bot.agent.search_terms import MAX_WORD_LETTERS, Term, normalize, split_scripts
+from bot.agent.search_terms import MAX_WORD_LETTERS, UNSPACED, Term, normalize, split_scripts
 from bot.agent.tool_matching.stems import split_words
 
 HEAD: Final = -1
 PIECE_CHARS = 600  # characters that are scored together; pieces overlap, so that no word is lost between two
 PIECE_STEP = 520
 MAX_PIECES = 50_000  # of one text; the number of each fits into a character
-_WORD_BUCKETS = 64
-_BUCKET_LETTERS = 2  # letters that choose a word's bucket
+_WORD_BUCKETS = 256  # the fewer, the more is read that is not looked for
 _FIRST_MARK = 0x30  # of piece 0: the characters below it separate
 
 Marks = list[tuple[float, str]]
@@ -77,13 +76,12 @@ def build_word_index(parts: Sequence[str]) -> dict[int, bytes]:
 
 def list_buckets(terms: Sequence[Term]) -> list[int]:
     """Where words are that these terms match, without HEAD."""
-    if any(term.word is None and len(term.needle) < _BUCKET_LETTERS for term in terms):
-        return list(range(_WORD_BUCKETS))
     return sorted({_choose_bucket(term.needle) for term in terms})
 
 
 def _choose_bucket(word: str) -> int:
-    return crc32(_encode(word[:_BUCKET_LETTERS])) % _WORD_BUCKETS
+    letters = 1 if UNSPACED.match(word) else 2
+    return crc32(_encode(word[:letters])) % _WORD_BUCKETS
 
 
 def _encode(text: str) -> bytes:
