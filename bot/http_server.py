@@ -13,11 +13,14 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+_GRACE_SECONDS = 1
+_LOOK_SECONDS = 0.005  # between two looks whether all answers are sent
+
 
 class _Server(uvicorn.Server):
     """A server that leaves SIGINT and SIGTERM to its process and signals when it is ready.
 
-    It stops as soon as `stop` is called, where uvicorn's looks ten times a second whether it shall.
+    It stops as soon as `stop` is called and nothing is open, where uvicorn's looks ten times a second.
     """
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -41,6 +44,20 @@ class _Server(uvicorn.Server):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(1.0):
                     await self._stopping.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close every connection once its answer is sent; after the grace, cancel what still answers."""
+        for listener in (*self.servers, *(sockets or ())):
+            listener.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        await asyncio.sleep(0)  # the connections that waited for a request are closed now
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE_SECONDS):
+                while self.server_state.connections or self.server_state.tasks:  # noqa: ASYNC110  # no event tells
+                    await asyncio.sleep(_LOOK_SECONDS)
+        for task in self.server_state.tasks:
+            task.cancel()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -108,9 +125,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self._next_check = self.loop.call_later(self.request_seconds, self._check_progress)
 
 
-_GRACE_SECONDS = 1
-
-
 @contextlib.asynccontextmanager
 async def serve(
     app: ASGIApp,
@@ -134,7 +148,6 @@ async def serve(
         access_log=False,
         lifespan="off",
         timeout_keep_alive=keep_alive_seconds,
-        timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     server = _Server(config)
     is_ipv6 = ":" in host

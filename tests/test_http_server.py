@@ -155,6 +155,26 @@ async def test_more_connections_than_there_may_be_are_ended_at_once():
         assert not second.reader.at_eof()
 
 
+async def test_at_its_end_what_is_being_answered_is_sent_and_what_waits_is_closed():
+    asked = asyncio.Event()
+    leaving = asyncio.Event()
+
+    async def answer(_: Request) -> Response:
+        asked.set()
+        await leaving.wait()
+        return PlainTextResponse("answered")
+
+    app = Starlette(routes=[Route("/", answer)])
+    async with contextlib.AsyncExitStack() as clients:
+        async with serve(app) as url:
+            waiting = await clients.enter_async_context(_Client(url, b""))
+            busy = await clients.enter_async_context(_Client(url, REQUEST + b"\r\n"))
+            await asked.wait()
+            asyncio.get_running_loop().call_soon(leaving.set)
+        assert (await read_to_end(busy.reader)).endswith(b"answered")
+        assert await read_to_end(waiting.reader) == b""
+
+
 def can_listen_on_ipv6() -> bool:
     """Whether this machine has the address; a container may have none."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as listener:
