@@ -7,9 +7,10 @@ is refused.
 import asyncio
 import base64
 import binascii
+import hashlib
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -23,6 +24,7 @@ from bot.errors import StoreUnavailable
 
 HOOKS_PATH = "/hooks/"  # below it is the name of a hook
 BODY_SECONDS = 20.0  # for the whole of a body
+KNOWN_SECONDS = 0.1  # for so long a limit that was reached holds without a look at the database
 _SOON = {"retry-after": "10"}
 
 
@@ -34,6 +36,8 @@ class HookReceiver:
     configured_admins: Collection[int]
     is_stopping: Callable[[], bool]
     clock: Callable[[], float] = time.time
+    _known_limits: dict[bytes, tuple[float, float]] = field(default_factory=dict)
+    """Of hooks with their secrets: until when they are known to take nothing, and the seconds to wait."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a post, before any routing: most are refused where a program posts as fast as it can."""
@@ -59,13 +63,21 @@ class HookReceiver:
         secret = _read_secret(request.headers.get("authorization", ""))
         # GitHub names its deliveries by a header of its own.
         key = request.headers.get("idempotency-key") or request.headers.get("x-github-delivery")
+        hook_digest = hashlib.sha256(f"{name} {secret}".encode("utf-8", "replace")).digest()
+        known_until, retry_seconds = self._known_limits.get(hook_digest, (0.0, 0.0))
+        if key is None and self.clock() < known_until:
+            raise LimitReached(retry_seconds)
         async with self.database.read_transaction() as tx:
             hook = await hooks.find_by_secret(tx, name, secret)
             if hook is None:
                 raise _build_unknown()
             _check_size(hook, int(request.headers.get("content-length", "0")))
-            if not await hooks.is_new(tx, hook, key, now=self.clock()):
-                return False
+            try:
+                if not await hooks.is_new(tx, hook, key, now=self.clock()):
+                    return False
+            except LimitReached as limit:
+                self._known_limits[hook_digest] = (self.clock() + KNOWN_SECONDS, limit.retry_seconds)
+                raise
         text = await _read_body(request, hook)
         async with self.database.transaction() as tx:  # the hook may have ended meanwhile
             hook = await hooks.find_by_secret(tx, name, secret, for_update=True)

@@ -17,7 +17,7 @@ from bot.db.people import people
 from bot.db.queues import hooks
 from bot.db.queues.hooks import Hook
 from bot.domain import Lane
-from bot.monitoring.hook_page import HookReceiver
+from bot.monitoring.hook_page import KNOWN_SECONDS, HookReceiver
 from tests.support.free_ports import find_free_port
 from tests.support.gateway import ADMIN, GatewayHarness, open_harness
 from tests.support.group_chat import open_group
@@ -109,7 +109,7 @@ async def test_a_post_is_said_once_and_each_refusal_has_its_status(tmp_path: Pat
         await gateway.wait_for_texts(8)
         assert secret not in str(gateway.endpoint.requests[-1])
         await press_remove(gateway)
-        assert (await post("bell", secret)).status_code == 401
+        assert (await post("bell", secret, idempotency_key="b")).status_code == 401
     texts = gateway.texts()
     assert texts.count("🔔 bell\n\nHello") == 3
     assert not any("Twice?" in text for text in texts)
@@ -200,3 +200,27 @@ async def test_a_gateway_that_stops_takes_no_post_and_one_whose_admin_was_unset_
     async with database.read_transaction() as tx:
         [hook] = await hooks.list_hooks(tx)
     assert hook.why_ended == hooks.ADMIN_LOST
+
+
+async def test_a_limit_is_looked_up_again_a_moment_later_and_never_for_a_key_or_another_secret(
+    database: Database,
+):
+    now = 1000.0
+    async with database.transaction() as tx:
+        secret = await hooks.add(tx, Hook(0, "bell", 7, Lane(7), None, 2, 1000, now))
+    assert secret is not None
+    receiver = HookReceiver(database, (7,), bool, lambda: now)
+    transport = httpx.ASGITransport(receiver)
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:
+        post = Poster(http)
+        assert (await post("bell", secret, idempotency_key="a")).status_code == 202
+        assert (await post("bell", secret)).status_code == 202
+        assert [(await post("bell", secret)).headers["retry-after"] for _ in range(3)] == ["60"] * 3
+        async with database.transaction() as tx:
+            [hook] = await hooks.list_hooks(tx)
+            await hooks.set_limit(tx, hook.id, 3)
+        assert (await post("bell", secret)).status_code == 429
+        assert (await post("bell", secret, idempotency_key="a")).json()["repeated"]
+        assert (await post("bell", "hook_wrong")).status_code == 401
+        now += KNOWN_SECONDS
+        assert (await post("bell", secret)).status_code == 202
