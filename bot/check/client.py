@@ -7,7 +7,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -132,9 +132,14 @@ class ProbeClient:
         """
         self._count_call()
         accumulator = ResponseAccumulator(time.monotonic)
+        address = f"{self._url}/chat/completions"
+        headers = {**self._headers(True), "X-Session-ID": session}
         seconds = self.limits.call_seconds
         with _translate_errors(seconds):
-            async with asyncio.timeout(seconds), self._post_stream(body, session) as stream:
+            async with (
+                asyncio.timeout(seconds),
+                self._http.stream("POST", address, headers=headers, json=body) as stream,
+            ):
                 if stream.status_code != 200:
                     return await self._read_refusal(stream)
                 async for chunk in _iterate_chunks(stream, streamed=bool(body.get("stream"))):
@@ -145,13 +150,6 @@ class ProbeClient:
         if response.reply.finish_reason is None and not is_aborted:
             raise CallLost("it broke the reply off")
         return response
-
-    @asynccontextmanager
-    async def _post_stream(self, body: Mapping[str, Any], session: str) -> AsyncIterator[httpx.Response]:
-        address = f"{self._url}/chat/completions"
-        headers = {**self._headers(True), "X-Session-ID": session}
-        async with self._http.stream("POST", address, headers=headers, json=body) as response:
-            yield response
 
     async def _read_refusal(self, response: httpx.Response) -> ProbeResponse:
         text = (await response.aread()).decode("utf-8", "replace")

@@ -9,7 +9,6 @@ from bot.attachments.images import PROBE_PICTURE
 from bot.canvases import CANVAS_TOKENS
 from bot.check.observations import TemplateCase
 from bot.domain import WARMUP_PRIORITY, Image, Message, ModelRequest, ToolCall
-from bot.llm.dialect import Dialect
 from bot.llm.typed_reads import YesNoQuestion
 
 LAST_NUMBER: Final = 120  # the numbers up to it fill more than one canvas and less than two
@@ -108,17 +107,6 @@ def build_result_messages() -> tuple[Message, ...]:
     calls = tuple(ToolCall(f"check-{place}", TOOL_NAME, f'{{"place": "{place}"}}') for place in PLACES)
     results = (Message("tool", "14 °C, dry", call_id=call.id) for call in calls)
     return (Message("assistant", calls=calls, reasoning="I look at both places."), *results)
-
-
-def build_body(
-    dialect: Dialect, model: str, request: ModelRequest, *, streamed: bool = True
-) -> dict[str, Any]:
-    """The JSON of a call as the gateway sends it; a whole reply needs the same without the stream."""
-    body = dialect.build_body(model, request)
-    if not streamed:
-        del body["stream_options"]
-        body["stream"] = False
-    return body
 
 
 def build_template_body(case: TemplateCase) -> dict[str, Any]:

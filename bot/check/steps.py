@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from bot.canvases import CANVAS_TOKENS
 from bot.check import load_probe, prompts
@@ -76,7 +76,7 @@ class ProbeSteps:
 
     async def probe_template(self, observations: Observations) -> Mapping[str, Any]:
         templates: dict[TemplateCase, RouteResponse] = {}
-        for case in _TEMPLATE_CASES:
+        for case in get_args(TemplateCase):
             body = {"model": self._model, **prompts.build_template_body(case)}
             templates[case] = await self._client.request_route("POST", "/tokenize", body)
             if not templates[case].ok:
@@ -155,14 +155,13 @@ class ProbeSteps:
         return prompts.build_request([self._head, *_CALL_MESSAGES["plain"]], with_tools=False)
 
     def _build_body(self, request: ModelRequest, *, streamed: bool = True) -> dict[str, Any]:
-        return prompts.build_body(self._dialect, self._model or "", request, streamed=streamed)
+        return self._dialect.build_body(self._model or "", request, streamed=streamed)
 
 
 ProbeStep = Callable[[ProbeSteps, Observations], Awaitable[Mapping[str, Any]]]
 """Returns the fields of Observations that it found out; raises CallLost and CallBudgetSpent."""
 
 _KEY_REFUSED: Final = frozenset({401, 403})
-_TEMPLATE_CASES: Final[tuple[TemplateCase, ...]] = ("off", "on", "default", "history", "loop")
 _TOOL_MESSAGES: Final = (Message("user", prompts.TOOL_PROMPT),)
 _CALL_MESSAGES: Final[Mapping[CallKind, tuple[Message, ...]]] = {
     "plain": (Message("user", prompts.PREAMBLE + prompts.READY_PROMPT),),

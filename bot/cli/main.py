@@ -18,6 +18,7 @@ import typer
 
 from bot.bench.cli import bench
 from bot.cli.tools.commands import tools
+from bot.cli.tools.session_runner import DEFAULT_ENV_FILE, EnvFile
 from bot.errors import CanvasgramError, QuestionRefused, SettingsRefused, StoreReplaced
 from bot.terminal import TerminalPrompter, Work, run_until_signal, show_progress, write_output
 from bot.usage.plain_text import escape_for_terminal, escape_lines
@@ -45,9 +46,6 @@ cli.add_typer(bench, name="bench")
 cli.add_typer(tools, name="tools")
 jobs = typer.Typer(rich_markup_mode=None, invoke_without_command=True)
 cli.add_typer(jobs, name="jobs")
-
-EnvFile = Annotated[Path, typer.Option(help="Settings file; environment variables win.")]
-ENV_FILE = Path(".env")
 
 
 def main() -> None:
@@ -96,7 +94,7 @@ def setup(
     yes: Annotated[
         bool, typer.Option("--yes", help="Ask no questions; fail with one line if something is missing.")
     ] = False,
-    env_file: EnvFile = ENV_FILE,
+    env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> None:
     """Write `.env` and print the link that makes you admin. Checks the token and the endpoint first."""
     from bot.cli.setup import SetupWizard
@@ -119,7 +117,7 @@ def run(
     here: Annotated[
         bool, typer.Option("--here", help="Work on this database again although it was copied.")
     ] = False,
-    env_file: EnvFile = ENV_FILE,
+    env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> Work:
     """Run the gateway until SIGTERM or Ctrl-C; neither loses anything. A second Ctrl-C exits at once."""
     # What is imported stays. Searching it for garbage costs a fifth of the start and a twentieth of a reply.
@@ -172,7 +170,7 @@ def check(
     endpoint: Annotated[str | None, typer.Option(help="Probe this endpoint instead of MODEL_URL.")] = None,
     key: Annotated[str | None, typer.Option(help="Its key, if it requires one.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
-    env_file: EnvFile = ENV_FILE,
+    env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> Work:
     """Probe the model endpoint with at most 40 short calls. The exit code is the worst finding."""
     from bot.check import output, probe
@@ -194,7 +192,7 @@ def check(
     epilog="Example: canvasgram status. "
     "Exit codes: 0 all is well, 1 a part fails, 3 a warning, 4 something could not be determined."
 )
-def status(env_file: EnvFile = ENV_FILE) -> Work:
+def status(env_file: EnvFile = DEFAULT_ENV_FILE) -> Work:
     """Show on one screen whether all is well: gateway, Telegram, model, queue, database, backup."""
     from bot.cli.status import load_status, render_status
 
@@ -259,7 +257,7 @@ def report(  # noqa: PLR0913  # an option is an argument here
     ] = None,
     thinking: Annotated[str | None, typer.Option(help="Only turns with thinking on, or off.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")] = None,
-    env_file: EnvFile = ENV_FILE,
+    env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> None:
     """Show token and time usage from the database. Message texts are never shown."""
     from bot.usage import report_command
@@ -286,13 +284,13 @@ def turn(
         bool, typer.Option("--texts", help="Also show what users, the model and tools wrote.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
-    env_file: EnvFile = ENV_FILE,
+    env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> None:
     """Show one turn step by step. Waits, calls, tools, thinking and why; texts only with --texts."""
     from bot.usage import report_command
     from bot.usage.turn_report import TEXTS_SHOWN_NOTICE
 
-    url = _load_database_url(env_file)
+    url = _load_settings(env_file).database_url
     rendered = asyncio.run(
         report_command.render_turn(url, number, with_texts=texts, as_json=json, now=time.time())
     )
@@ -307,7 +305,7 @@ def admin(
         bool, typer.Option("--link", help="Print a link that logs in to the running gateway's page.")
     ] = False,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port here; 0 picks a free one.")] = 0,
-    env_file: EnvFile = ENV_FILE,
+    env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> Work | None:
     """Show the admins' page on this machine. Works without a running gateway, and changes nothing."""
     from bot.app import admin_page
@@ -320,12 +318,12 @@ def admin(
 
 
 @cli.command(epilog="Example: canvasgram migrate")
-def migrate(env_file: EnvFile = ENV_FILE) -> None:
+def migrate(env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
     """Migrate the database while no gateway runs. Makes a copy first; `run` does this by itself."""
     from bot.db import migrate as migration
     from bot.db.database_url import describe_database
 
-    url = _load_database_url(env_file)
+    url = _load_settings(env_file).database_url
     copy = migration.migrate_stopped(url)
     if copy is not None:
         typer.echo(f"As it was before: {copy}")
@@ -340,7 +338,7 @@ def copy(
             metavar="[DATABASE_URL]", help="An empty database; asked for, or read from a pipe, if not given."
         ),
     ] = None,
-    env_file: EnvFile = ENV_FILE,
+    env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> None:
     """Copy the database from SQLite to PostgreSQL, or back. Stop the gateway first."""
     from bot.cli.database_copy import copy_to, read_target
@@ -355,7 +353,7 @@ def backup(
     file: Annotated[
         Path | None, typer.Argument(help="A new file for it; a file in BACKUP_DIR if none is named.")
     ] = None,
-    env_file: EnvFile = ENV_FILE,
+    env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> None:
     """Back the database up, beside a running gateway or without one. It is done, and sound, at the end."""
     from bot.cli.database_copy import describe_backup
@@ -374,7 +372,7 @@ def export(
     chat: Annotated[str, typer.Argument(help="The chat's number, or chat:topic.")],
     folder: Annotated[Path, typer.Option(help="Where to write the files.")] = Path(),
     files: Annotated[bool, typer.Option("--files", help="With the files that the chat keeps.")] = False,
-    env_file: EnvFile = ENV_FILE,
+    env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> None:
     """Write what was said in a chat as Markdown and JSON, beside a running gateway or without one."""
     from bot.cli.export import export_chat
@@ -395,7 +393,7 @@ def restore(
             "--waiting", help="Also do what was waiting then or due since, even if it was done since."
         ),
     ] = False,
-    env_file: EnvFile = ENV_FILE,
+    env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> None:
     """Replace the database with a backup. Stop the gateway first; nothing sent since is sent again."""
     from bot.cli.database_copy import describe_backup
@@ -416,7 +414,7 @@ def restore(
 def send(
     chat: Annotated[str, typer.Argument(help="A person or a group, by name or by number.")],
     text: Annotated[str | None, typer.Argument(help="What to send; stdin is read without it.")] = None,
-    env_file: EnvFile = ENV_FILE,
+    env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> None:
     """Send a message to a chat. It is stored at once; a running gateway sends it within three seconds."""
     from bot.cli.send import read_stdin, store_message
@@ -428,28 +426,26 @@ def send(
 
 
 @jobs.callback(epilog="Examples: canvasgram jobs · canvasgram jobs run backup")
-def list_jobs(context: typer.Context, env_file: EnvFile = ENV_FILE) -> None:
+def list_jobs(context: typer.Context, env_file: EnvFile = DEFAULT_ENV_FILE) -> None:
     """List system jobs with next run, last run and result. Counts user jobs, too."""
     if context.invoked_subcommand is not None:
         return
     from bot.cli import system_jobs
 
-    write_output(asyncio.run(system_jobs.list_system_jobs(_load_database_url(env_file))))
+    write_output(asyncio.run(system_jobs.list_system_jobs(_load_settings(env_file).database_url)))
 
 
 @jobs.command("run", epilog="Examples: canvasgram jobs run backup · canvasgram jobs run retention")
 def run_job(
     name: Annotated[str, typer.Argument(help="The job's name, as `canvasgram jobs` lists it.")],
-    env_file: EnvFile = ENV_FILE,
+    env_file: EnvFile = DEFAULT_ENV_FILE,
 ) -> None:
     """Run a system job now, or at the next start if no gateway is running."""
     from bot.cli import system_jobs
 
-    typer.echo(asyncio.run(system_jobs.run_system_job(_load_database_url(env_file), name, now=time.time())))
-
-
-def _load_database_url(env_file: Path) -> str:
-    return _load_settings(env_file).database_url
+    typer.echo(
+        asyncio.run(system_jobs.run_system_job(_load_settings(env_file).database_url, name, now=time.time()))
+    )
 
 
 def _load_settings(env_file: Path) -> "Settings":

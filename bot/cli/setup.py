@@ -4,7 +4,6 @@ Owns the order of the questions; the command line asks them. Calls Telegram, the
 """
 
 import base64
-import re
 import secrets
 import time
 from collections.abc import Mapping
@@ -23,12 +22,12 @@ from bot.db.migrate import migrate
 from bot.db.people import people
 from bot.errors import KeyRefused, ServerAway, SettingMissing, SettingsRefused, TelegramRefused
 from bot.jobs.times.zones import is_utc
+from bot.llm.diagnostics import RECOMMENDED_RELEASE, parse_release
 from bot.llm.server_api import ServedModel, fetch_models, fetch_version
 from bot.settings import NO_BOT_TOKEN, Settings, describe_proxy, format_example, load_settings
 from bot.telegram.bot_identity import BotIdentity, check_token
 
 MAX_ANSWERS = 3  # to one question, then setup ends
-MIN_VLLM_VERSION = (0, 33)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,14 +232,10 @@ async def _describe_endpoint(settings: Settings, models: tuple[ServedModel, ...]
     if version:
         facts.append(f"vLLM {version}")
     line = f"{', '.join(facts)}."
-    if _is_recent(version):
+    release = parse_release(version)
+    if release is None or release >= RECOMMENDED_RELEASE:
         return line
     return f"{line} Use vLLM 0.33 or newer: older ones speak the protocol differently."
-
-
-def _is_recent(version: str | None) -> bool:
-    numbers = re.match(r"(\d+)\.(\d+)", version or "")
-    return numbers is None or (int(numbers[1]), int(numbers[2])) >= MIN_VLLM_VERSION
 
 
 def _find_machine_zone() -> str:

@@ -24,14 +24,14 @@ class Dialect:
     """What the endpoint understands beyond the common protocol.
 
     server: what people call it.
-    thinking: the request switches thinking, and reasoning may be sent back.
+    thinking: the request switches thinking.
     continuation: a reply may continue the model's last message in its middle.
     running_usage: chunks carry the usage so far.
     priority: the request carries its priority.
     repetition: the server ends a reply that repeats itself.
     sessions: a header says which requests belong to one conversation.
     has_thinking_field: a field of the request switches thinking, beside the template's argument.
-    reasoning_field: under which name a message carries what was thought.
+    reasoning_field: under which name a message carries what was thought; None: it carries none.
     canvas_limits: vLLM's own arguments of each request that narrow its canvases.
     """
 
@@ -43,24 +43,21 @@ class Dialect:
     repetition: bool = False
     sessions: bool = False
     has_thinking_field: bool = False
-    reasoning_field: str = "reasoning"
+    reasoning_field: str | None = "reasoning"
     canvas_limits: Mapping[str, int] = field(default_factory=dict)
 
-    def build_body(self, model: str, request: ModelRequest) -> dict[str, Any]:
+    def build_body(self, model: str, request: ModelRequest, *, streamed: bool = True) -> dict[str, Any]:
         """The JSON body; its prompt is the same bytes for the same messages and tools."""
-        messages = request.messages
-        if not self.thinking:
-            messages = tuple(replace(message, reasoning=None) for message in messages)
-        stream_options = {"include_usage": True}
-        if self.running_usage:
-            stream_options["continuous_usage_stats"] = True
         body: dict[str, Any] = {
             "model": model,
-            "messages": write_messages(messages, self.reasoning_field),
+            "messages": write_messages(request.messages, self.reasoning_field),
             "max_tokens": request.max_tokens,
-            "stream": True,
-            "stream_options": stream_options,
+            "stream": streamed,
         }
+        if streamed:
+            body["stream_options"] = {"include_usage": True}
+            if self.running_usage:
+                body["stream_options"]["continuous_usage_stats"] = True
         if request.tools:
             body |= {"tools": write_tools(request.tools), "tool_choice": request.tool_choice}
         if self.thinking:
@@ -93,7 +90,7 @@ VLLM: Final = Dialect(
     repetition=True,
     sessions=True,
 )
-PLAIN: Final = Dialect("a hosted model")
+PLAIN: Final = Dialect("a hosted model", reasoning_field=None)
 LLAMA_CPP: Final = Dialect("llama.cpp", thinking=True, reasoning_field="reasoning_content")
 SGLANG: Final = replace(LLAMA_CPP, server="SGLang")  # its priorities mean the opposite of vLLM's
 MLX_VLM: Final = Dialect("mlx-vlm", thinking=True, has_thinking_field=True)
@@ -127,12 +124,14 @@ def write_tools(definitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
     return [{"type": "function", "function": definition} for definition in definitions]
 
 
-def write_messages(messages: Iterable[Message], reasoning_field: str = "reasoning") -> list[dict[str, Any]]:
+def write_messages(
+    messages: Iterable[Message], reasoning_field: str | None = "reasoning"
+) -> list[dict[str, Any]]:
     """The messages as the endpoint's JSON; an empty text is sent only where there is nothing else to send."""
     return [_write_message(message, reasoning_field) for message in messages]
 
 
-def _write_message(message: Message, reasoning_field: str) -> dict[str, Any]:
+def _write_message(message: Message, reasoning_field: str | None) -> dict[str, Any]:
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.call_id, "content": _build_content(message)}
     if message.calls:
@@ -140,7 +139,7 @@ def _write_message(message: Message, reasoning_field: str) -> dict[str, Any]:
         body: dict[str, Any] = {"role": "assistant", "tool_calls": calls}
     else:
         body = {"role": message.role, "content": _build_content(message)}
-    if message.reasoning is not None:
+    if reasoning_field is not None and message.reasoning is not None:
         body[reasoning_field] = break_control_tokens(message.reasoning)
     return body
 

@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bot.bench.harness import machine
 from bot.terminal import write_output
 from tests.bench.harness import disk
 from tests.chaos.judge import judge
@@ -19,6 +18,7 @@ from tests.chaos.output import format_run
 from tests.chaos.run import run_chaos
 from tests.chaos.state import ChaosOptions, ChaosRun
 from tests.kill.gateway import ROOT, ForkServer
+from tests.support.machine import describe_machine
 from tests.support.postgresql import run_server
 
 
@@ -67,7 +67,7 @@ def _describe_conditions(run: ChaosRun, folder: Path) -> Iterator[tuple[str, str
     yield "seed", f"{run.options.seed} (what is written and done; when it happens differs from run to run)"
     yield "duration", f"{run.seconds / 60:.1f} min"
     yield "commit", _read_commit()
-    yield from machine.describe_machine()
+    yield from describe_machine()
     if run.options.replicas:
         yield "database", "PostgreSQL, which syncs nothing"
     else:

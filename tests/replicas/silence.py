@@ -24,6 +24,7 @@ from bot.domain import SHARE_COUNT
 from bot.tables import Line, TextTable
 from bot.terminal import write_output
 from tests.kill.gateway import PATIENCE
+from tests.support.machine import describe_machine
 from tests.support.network_links import NetworkLink, enter_namespace, explain_missing, open_links
 from tests.support.postgresql import run_server
 from tests.support.replicas import CHATS, ReplicaPlace, Replicas, run_replicas
@@ -134,7 +135,7 @@ def main() -> None:
         conditions = [
             ("replicas", "2 on one PostgreSQL server, which syncs nothing"),
             ("load", machine.describe_load()),
-            *machine.describe_machine(),
+            *describe_machine(),
         ]
     write_output(_format_takeovers(takeovers))
     write_output([TextTable("", (), conditions, text_columns=2)])

@@ -19,6 +19,7 @@ from bot.domain import SHARE_COUNT
 from bot.tables import Line, TextTable
 from bot.terminal import write_output
 from tests.kill.gateway import PATIENCE, ForkServer
+from tests.support.machine import describe_machine
 from tests.support.postgresql import run_server
 from tests.support.replicas import CHATS, Replicas, run_replicas
 
@@ -56,7 +57,7 @@ def main() -> None:
         conditions = [
             ("replicas", f"{REPLICA_COUNT} on one PostgreSQL server, which syncs nothing"),
             ("load", machine.describe_load()),
-            *machine.describe_machine(),
+            *describe_machine(),
         ]
     write_output(_format_takeovers(takeovers))
     write_output([TextTable("", (), conditions, text_columns=2)])

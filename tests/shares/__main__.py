@@ -21,6 +21,7 @@ from bot.sim.telegram.server import MAX_WAIT_SECONDS
 from tests.kill.environment import ANN, KillEnvironment, open_environment
 from tests.support.attachment_files import make_slow_pdf
 from tests.support.endpoint.server import ScriptedEndpoint
+from tests.support.machine import describe_machine
 from tests.support.office_files import make_docx, make_paragraph
 from tests.support.telegram.server import ScriptedPerson
 
@@ -139,7 +140,7 @@ async def compare_all() -> list[Comparison]:
 
 
 def main() -> int:
-    print("; ".join(f"{name}: {value}" for name, value in machine.describe_machine()))
+    print("; ".join(f"{name}: {value}" for name, value in describe_machine()))
     print(f"load before: {machine.describe_load()}; {QUESTIONS} questions each, medians")
     rows = asyncio.run(compare_all())
     print(*rows, sep="\n")

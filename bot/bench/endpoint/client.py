@@ -75,8 +75,7 @@ class BenchClient:
         return reply, _to_call(reply, streamed=streamed)
 
     async def _call_whole(self, request: ModelRequest) -> Reply:
-        body = self._target.dialect.build_body(self._target.model, request) | {"stream": False}
-        del body["stream_options"]
+        body = self._target.dialect.build_body(self._target.model, request, streamed=False)
         accumulator = StreamAccumulator(self._now)
         accumulator.mark_seat()
         answer = await self._model_client.ask("/chat/completions", body, timeout_seconds=SILENCE_SECONDS)

@@ -7,9 +7,10 @@ everything.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, median
+from statistics import fmean
 from typing import Literal
 
+from bot.bench.harness.statistics import median
 from bot.canvases import count_canvases
 
 STOPPED_BY_HAND = "It was stopped by hand."
@@ -109,14 +110,12 @@ class MeasuredRow:
     @property
     def median_seconds(self) -> float | None:
         """The median of the seconds an answer."""
-        if self.calls:
-            return median([call.seconds for call in self.calls])
-        return None
+        return median(call.seconds for call in self.calls)
 
     @property
     def first_block_seconds(self) -> float | None:
         """The median of the seconds to the first block."""
-        return _median_of_known([call.first for call in self.calls])
+        return median(call.first for call in self.calls if call.first is not None)
 
     @property
     def seconds_per_canvas(self) -> float | None:
@@ -262,11 +261,4 @@ def _seconds_per_further_canvas(calls: Sequence[MeasuredCall]) -> float | None:
     canvases = sum(count for seconds, count in spans if seconds is not None)
     if canvases:
         return sum(seconds for seconds, _ in spans if seconds is not None) / canvases
-    return None
-
-
-def _median_of_known(seconds: Sequence[float | None]) -> float | None:
-    known_seconds = [second for second in seconds if second is not None]
-    if known_seconds:
-        return median(known_seconds)
     return None

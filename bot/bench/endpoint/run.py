@@ -55,7 +55,7 @@ async def open_target(
         return
     endpoint = endpoint or simulated.build_simulated_endpoint()
     async with serve(endpoint.app) as server_url:
-        notice = simulated.SIMULATION_NOTICE.format(seconds=simulated.canvas_seconds(endpoint))
+        notice = simulated.SIMULATION_NOTICE.format(seconds=endpoint.timing.canvas_time(0))
         yield await find_target(f"{server_url}/v1", address.api_key), notice
 
 

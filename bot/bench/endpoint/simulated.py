@@ -23,11 +23,6 @@ def build_simulated_endpoint(timing: Timing | None = None) -> SimulatedEndpoint:
     return SimulatedEndpoint(timing=timing or Timing.spark(), seats=SEATS, brain=answer_prompt)
 
 
-def canvas_seconds(endpoint: SimulatedEndpoint) -> float:
-    """The seconds of a canvas there, after an empty prompt."""
-    return endpoint.timing.canvas_time(0)
-
-
 def answer_prompt(request: ChatRequest) -> str:
     """What the prompt of the bench asks for: its tool call, or prose of its length.
 

@@ -26,9 +26,8 @@ class ToolDescription:
 
 @dataclass(frozen=True, slots=True)
 class PreviousTurn:
-    """The turn that a message follows: its message, the tools it used, and whether it was heavy."""
+    """The turn that a message follows: the tools it used, and whether it was heavy."""
 
-    text: str
     tool_names: tuple[str, ...]
     heavy: bool
 
@@ -149,4 +148,4 @@ def _parse_case(
 def _parse_previous_turn(fields: Mapping[str, Any] | None) -> PreviousTurn | None:
     if fields is None:
         return None
-    return PreviousTurn(fields["text"], tuple(fields["tools"]), bool(fields["heavy"]))
+    return PreviousTurn(tuple(fields["tools"]), bool(fields["heavy"]))

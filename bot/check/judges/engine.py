@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from itertools import pairwise
-from statistics import median
 
 from bot.attachments.images import find_image_tokens
 from bot.canvases import CANVAS_TOKENS
 from bot.check.findings import Verdict, fail_verdict, pass_verdict, unknown_verdict, warn_verdict
+from bot.check.judges.seats import median_block_gap
 from bot.check.judges.server import parse_release
 from bot.check.observations import CallKind, Observations, ProbeResponse
 from bot.check.prompts import LAST_NUMBER, MAX_OUTPUT_TOKENS
@@ -223,10 +222,8 @@ def _describe_cached(observations: Observations, repeated: ProbeResponse) -> str
 
 def _format_block_gap(response: ProbeResponse) -> str:
     """Seconds between blocks; empty where they are too few to mean anything."""
-    gaps = [later.after_seconds - earlier.after_seconds for earlier, later in pairwise(response.blocks)]
-    if gaps and median(gaps) >= 0.05:
-        return f", {median(gaps):.1f} s apart"
-    return ""
+    gap = median_block_gap([response])
+    return f", {gap:.1f} s apart" if gap >= 0.05 else ""
 
 
 def _measure_denoising_steps(observations: Observations) -> float | None:

@@ -59,7 +59,7 @@ def judge_priority(observations: Observations) -> Verdict:
     running, _ = _count_running(crowd)
     if running is None:
         running = _count_at_most(crowd)
-    gap = _median_block_gap(crowd.calls)
+    gap = median_block_gap(crowd.calls)
     urgent = crowd.urgent
     has_waited = running is not None and gap >= _MIN_CANVAS_SECONDS
     if not has_waited or urgent is None or urgent.first_block_at is None:
@@ -134,7 +134,7 @@ def _count_at_most(result: LoadProbeResult) -> int | None:
     queue_seconds = [call.queue_seconds for call in result.calls if call.queue_seconds is not None]
     if len(queue_seconds) < len(result.calls):
         return None
-    min_wait = max(_MIN_CANVAS_SECONDS, _median_block_gap(result.calls) / 2)
+    min_wait = max(_MIN_CANVAS_SECONDS, median_block_gap(result.calls) / 2)
     return sum(seconds <= min_wait for seconds in queue_seconds)
 
 
@@ -152,7 +152,7 @@ def _first_blocks_of_waiting(result: LoadProbeResult, running: int) -> list[floa
     return first_blocks[running:]
 
 
-def _median_block_gap(calls: Sequence[ProbeResponse]) -> float:
+def median_block_gap(calls: Sequence[ProbeResponse]) -> float:
     """The median of the seconds between two blocks of a reply; 0 where there is none."""
     gaps = [
         later.after_seconds - earlier.after_seconds

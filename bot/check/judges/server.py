@@ -33,10 +33,7 @@ def is_vllm(observations: Observations) -> bool:
     """Whether anything shows that the server is vLLM: its release, its gauges or its list of models."""
     if parse_release(observations) is not None or observations.before is not None:
         return True
-    rows = observations.models.body.get("data") if observations.models is not None else None
-    if not isinstance(rows, list):
-        return False
-    return any(isinstance(row, dict) and row.get("owned_by") == "vllm" for row in rows)
+    return observations.models is not None and find_dialect(observations.models.body) is VLLM
 
 
 def judge_reachable(observations: Observations) -> Verdict:

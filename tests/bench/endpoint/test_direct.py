@@ -147,7 +147,7 @@ async def test_the_first_request_is_cold_only_on_a_server_without_requests() -> 
 
 
 async def test_the_conditions_name_the_limit_of_answers_and_what_is_unknown() -> None:
-    result = await measure(simulated.build_simulated_endpoint(Timing.instant()))
+    result = await measure(build_bench_endpoint(Timing.instant()))
     conditions = dict(result.conditions)
     expected = "1,024, but where answers are cut at a length; tool calls 2,048"
     assert conditions["max_tokens"] == expected

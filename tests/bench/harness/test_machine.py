@@ -7,6 +7,7 @@ import pytest
 
 from bot.bench.harness import machine
 from tests.bench.harness import disk
+from tests.support.machine import describe_machine
 
 
 def test_the_file_system_is_that_of_the_nearest_mount(tmp_path: Path):
@@ -18,7 +19,7 @@ def test_the_file_system_is_that_of_the_nearest_mount(tmp_path: Path):
 
 
 def test_the_conditions_name_machine_versions_and_disk(tmp_path: Path):
-    conditions = dict([*machine.describe_machine(), *disk.describe_database(tmp_path)])
+    conditions = dict([*describe_machine(), *disk.describe_database(tmp_path)])
     assert list(conditions) == ["machine", "versions", "database"]
     assert re.search(r"\d+ cores", conditions["machine"])
     assert "python-telegram-bot 22" in conditions["versions"]

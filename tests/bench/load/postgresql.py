@@ -24,6 +24,7 @@ from tests.bench.harness.workload import ProseBrain
 from tests.bench.load import replicas
 from tests.bench.load.latency import CHATS, ask_in_a_row
 from tests.support.endpoint.server import ScriptedEndpoint
+from tests.support.machine import describe_machine
 
 PrintLine = Callable[[str], None]
 
@@ -109,7 +110,7 @@ async def run_postgresql(options: PostgresOptions, print_line: PrintLine, stop: 
         folder = Path(temporary_folder)
         async with provide_server(options) as server:
             conditions = [
-                *machine.describe_machine(),
+                *describe_machine(),
                 *disk.describe_database(folder),
                 ("server", await _describe_server(server.url)),
                 ("load before", machine.describe_load()),

@@ -26,6 +26,7 @@ from tests.bench.harness.figures import FigureRow, LoadReport, limit_to, merge_r
 from tests.bench.harness.stage import FIRST_CHAT_ID, Stage, open_stage
 from tests.bench.harness.workload import ProseBrain
 from tests.support.endpoint.server import ScriptedEndpoint
+from tests.support.machine import describe_machine
 
 PrintLine = Callable[[str], None]
 
@@ -88,7 +89,7 @@ async def run_routing(options: RoutingOptions, print_line: PrintLine, stop: asyn
     rows: list[FigureRow] = []
     with tempfile.TemporaryDirectory(prefix="canvasgram-routing-", dir=options.folder) as temporary_folder:
         folder = Path(temporary_folder)
-        conditions = [*machine.describe_machine(), *disk.describe_database(folder)]
+        conditions = [*describe_machine(), *disk.describe_database(folder)]
         conditions.append(("load before", machine.describe_load()))
         is_complete = await run_until_stopped(stop, _measure_policies(options, folder, print_line, rows))
     conditions += [("load after", machine.describe_load()), *CONDITIONS]

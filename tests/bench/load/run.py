@@ -32,6 +32,7 @@ from tests.bench.load import (
     startup,
     throughput,
 )
+from tests.support.machine import describe_machine
 
 PrintLine = Callable[[str], None]
 
@@ -199,7 +200,7 @@ async def run_load(options: LoadOptions, print_line: PrintLine, stop: asyncio.Ev
         ignore_cleanup_errors=True,  # a ledger that is being filled when the run stops is still written to
     ) as temporary_folder:
         folder = Path(temporary_folder)
-        conditions = [*machine.describe_machine(), *disk.describe_database(folder)]
+        conditions = [*describe_machine(), *disk.describe_database(folder)]
         conditions.append(("load before", machine.describe_load()))
         is_complete = await run_until_stopped(
             stop, _measure_sections(options, folder, print_line, rows, failures)

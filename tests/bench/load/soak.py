@@ -25,6 +25,7 @@ from tests.bench.harness.stage import FIRST_CHAT_ID, Stage, open_stage
 from tests.bench.harness.workload import ProseBrain, find_answer_number
 from tests.bench.load.first_uses import use_all_parts
 from tests.support.endpoint.server import ScriptedEndpoint
+from tests.support.machine import describe_machine
 
 CHATS = 12
 SEATS = 4
@@ -77,7 +78,7 @@ async def run_soak(minutes: float, stop: asyncio.Event, *, folder: Path | None =
     run = SoakRun()
     with tempfile.TemporaryDirectory(prefix="canvasgram-soak-", dir=folder) as temporary_folder:
         database_folder = Path(temporary_folder)
-        conditions = [*machine.describe_machine(), *disk.describe_database(database_folder)]
+        conditions = [*describe_machine(), *disk.describe_database(database_folder)]
         conditions.append(("load before", machine.describe_load()))
         is_complete = await run_until_stopped(stop, _load_gateway(run, database_folder, 60 * minutes))
     conditions += [

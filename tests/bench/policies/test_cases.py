@@ -52,7 +52,7 @@ def test_a_case_says_whether_it_is_heavy_what_was_before_and_its_language(folder
     write(folder, [case(heavy=False, before=before, lang="en"), case(heavy=None), case(language="de")])
     follow_up, unknown, german = read_cases(folder)
     assert (follow_up.heavy, follow_up.language, follow_up.source) == (False, "en", "written")
-    assert follow_up.before == PreviousTurn("lamp on, then off", ("lamp",), heavy=True)
+    assert follow_up.before == PreviousTurn(("lamp",), heavy=True)
     assert (unknown.heavy, unknown.before, unknown.language) == (None, None, "")
     assert (german.language, german.source) == ("de", "de")
 
