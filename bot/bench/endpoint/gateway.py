@@ -7,9 +7,8 @@ breakdown.
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from bot.bench.endpoint.client import MAX_CONCURRENT_CALLS, BenchTarget
@@ -27,9 +26,9 @@ from bot.bench.harness import gateway_process
 from bot.bench.harness.gateway_process import BenchEnvironment, BenchFailed, BenchProcess
 from bot.bench.harness.progress import ProgressCallback
 from bot.db.engine import Database, open_database
-from bot.db.transaction import Transaction
-from bot.db.usage import breakdowns
+from bot.db.usage import breakdowns, report_sums
 from bot.db.usage.turn_steps import TurnSteps, list_accounted_turns
+from bot.db.usage.usage_sums import Scope
 from bot.sim.telegram.server import BotApi, FloodLimits
 from bot.usage.breakdown import TokenCount, TurnBreakdown, build_turn_breakdown
 from bot.usage.intervals import INTERVAL_ORDER
@@ -94,10 +93,13 @@ class _GatewayDriver:
         self._last_turn_id = 0
 
     async def ask(self, prompts: Sequence[ProtocolPrompt]) -> None:
-        """Let as many people write at the same moment, and wait until every answer has arrived."""
+        """Let as many people write at the same moment, and wait until every answer has arrived.
+
+        Raises BenchFailed once a model call has failed: the gateway waits long for an endpoint that is away.
+        """
         update_ids = [self._api.person(next(self._people)).send(prompt.text).update_id for prompt in prompts]
         for update_id in update_ids:
-            await self._wait_until(partial(breakdowns.is_idle, update_id=update_id))
+            await self._wait_until_idle(update_id)
 
     async def wait_for_turns(self, count: int) -> list[TurnSteps]:
         """The turns since the last call, once `count` of them have their breakdowns."""
@@ -109,11 +111,14 @@ class _GatewayDriver:
                 return turns
             await asyncio.sleep(POLL_SECONDS)
 
-    async def _wait_until(self, predicate: Callable[[Transaction], Awaitable[bool]]) -> None:
+    async def _wait_until_idle(self, update_id: int) -> None:
         while True:
             async with self._database.read_transaction() as tx:
-                if await predicate(tx):
+                if await breakdowns.is_idle(tx, update_id):
                     return
+                sums = await report_sums.sum_calls(tx, Scope(), None)
+            if any(calls.failed for calls in sums):
+                raise BenchFailed("a model call of the gateway failed")
             await asyncio.sleep(POLL_SECONDS)
 
 
