@@ -57,12 +57,12 @@ class PolicyCase:
 
 def list_case_files(folder: Path) -> list[Path]:
     """The files of cases in a folder; none if neither it nor the folder above has the tools."""
-    if not find_beside(folder, TOOLS_FILE).exists():
+    if not _find_beside(folder, TOOLS_FILE).exists():
         return []
     return sorted(folder.glob("*.jsonl"))
 
 
-def find_beside(folder: Path, name: str) -> Path:
+def _find_beside(folder: Path, name: str) -> Path:
     """A file that cases share: in their folder, else in the folder above."""
     path = folder / name
     if path.exists():
@@ -78,8 +78,8 @@ def read_cases(folder: Path, cases_file: str = "cases.jsonl") -> list[PolicyCase
     and the words to search with. Schemas are by name, in tools.json. Raises BenchFailed, naming the file,
     for invalid files.
     """
-    descriptions = read_tools(find_beside(folder, TOOLS_FILE))
-    tool_sets = _read_tool_sets(find_beside(folder, TOOL_SETS_FILE))
+    descriptions = read_tools(folder)
+    tool_sets = _read_tool_sets(_find_beside(folder, TOOL_SETS_FILE))
     path = folder / cases_file
     try:
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
@@ -89,11 +89,12 @@ def read_cases(folder: Path, cases_file: str = "cases.jsonl") -> list[PolicyCase
         raise BenchFailed(f"{path} does not hold cases: {type(error).__name__}: {error}") from error
 
 
-def read_tools(path: Path) -> dict[str, ToolDescription]:
-    """Tools by name, as their schemas describe them.
+def read_tools(folder: Path) -> dict[str, ToolDescription]:
+    """The tools of the cases in a folder by name, as their schemas describe them.
 
     Raises BenchFailed, naming the file, if it is invalid.
     """
+    path = _find_beside(folder, TOOLS_FILE)
     try:
         schemas = json.loads(path.read_text(encoding="utf-8"))
         return {

@@ -15,9 +15,7 @@ from bot.agent.thinking_policy import ThinkingDecision, ThinkingEvidence, decide
 from bot.bench.harness import machine
 from bot.bench.harness.statistics import median, percentile
 from bot.bench.policies.cases import (
-    TOOLS_FILE,
     PolicyCase,
-    find_beside,
     list_case_files,
     read_cases,
     read_tools,
@@ -106,7 +104,7 @@ def _read_folder(folder: Path) -> Iterator[PolicyCase]:
 def list_read_cases(folders: Sequence[Path]) -> Iterator[ReadCase]:
     """What is read of the cases that words leave in doubt: whether their work is heavy."""
     for folder in folders:
-        tools = read_tools(find_beside(folder, TOOLS_FILE))
+        tools = read_tools(folder)
         for case in _read_folder(folder):
             decision = decide_case(case)
             if decision.is_unsure and find_class(case) is not None:

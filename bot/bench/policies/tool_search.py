@@ -18,10 +18,8 @@ from bot.agent.tool_search import MAX_FOUND_TOOLS, SearchableTools, pick_tools
 from bot.bench.harness import machine
 from bot.bench.harness.statistics import median, percentile
 from bot.bench.policies.cases import (
-    TOOLS_FILE,
     PolicyCase,
     ToolDescription,
-    find_beside,
     list_case_files,
     read_cases,
     read_tools,
@@ -166,14 +164,14 @@ def _list_files(options: ToolSearchOptions) -> list[Path]:
 def _read_descriptions(paths: Sequence[Path]) -> dict[str, ToolDescription]:
     descriptions: dict[str, ToolDescription] = {}
     for path in paths:
-        descriptions = read_tools(find_beside(path.parent, TOOLS_FILE)) | descriptions
+        descriptions = read_tools(path.parent) | descriptions
     return descriptions
 
 
 def _list_cases(path: Path, tool_pool: "_ToolPool") -> Iterator[tuple[PolicyCase, SearchableTools]]:
     """The cases of a file that need a tool, each with the tools that are registered for it."""
     cases = [case for case in read_cases(path.parent, path.name) if case.needs_tools]
-    case_tools = read_tools(find_beside(path.parent, TOOLS_FILE))
+    case_tools = read_tools(path.parent)
     for number, case in enumerate(cases):
         yield case, tool_pool.build_tool_set(case.tool_names, case_tools, number % DRAWS)
 
