@@ -71,7 +71,7 @@ async def test_everything_is_shown_in_tokens(tmp_path: Path, caplog: pytest.LogC
             by_thinking = lay_out(await render_report(url, ReportOptions(by="thinking"), now=0.0))
             assert f"about {tokens} tokens" in by_thinking
             lists = [ReportOptions(what="calls"), ReportOptions(what="turns"), ReportOptions(what="readings")]
-            reports = [*(ReportOptions(by=by) for by in GROUPINGS), *lists, ReportOptions(form="md")]
+            reports = [*(ReportOptions(by=by) for by in GROUPINGS), *lists]
             reported = [lay_out(await render_report(url, options, now=0.0)) for options in reports]
             turn = lay_out(await render_turn(url, "1", with_texts=False, as_json=False, now=0.0))
             for text in (usage, ranking, *limits, by_thinking, *reported, turn):
