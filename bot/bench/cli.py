@@ -123,36 +123,20 @@ def prefill(
     _print_report(run_prefill(options, _print_progress), as_json=json, must_hold=check)
 
 
-@bench.command(
-    "tools", epilog="Examples: canvasgram bench tools --data cases --registered 1000 · --documents openapi"
-)
+@bench.command("tools", epilog="Example: canvasgram bench tools --data cases --registered 1000")
 def many_tools(  # noqa: PLR0913  # an option is an argument here
-    data: Annotated[
-        list[Path] | None, typer.Option(help="A folder with *.jsonl cases and tools.json; repeatable.")
-    ] = None,
-    documents: Annotated[
-        Path | None, typer.Option(help="Instead, a folder of OpenAPI documents: what is told, what arrives.")
-    ] = None,
+    data: Annotated[list[Path], typer.Option(help="A folder with *.jsonl cases and tools.json; repeatable.")],
     registered: Annotated[int, typer.Option(min=10, help="Tools registered for each case.")] = 200,
     json: JsonOption = False,
-    check: Annotated[
-        bool, typer.Option("--check", help="Exit with 1 if too few tools are reached, or calls arrive.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 if too few tools are reached.")] = False,
     endpoint: ReadEndpointOption = None,
     key: KeyOption = None,
     out: GainFolderOption = None,
 ) -> None:
-    """Measure how the model reaches one of many tools, or what it is told of real documents."""
-    from bot.bench.policies.documents import DocumentOptions, run_documents
+    """Measure how the model reaches one of many tools."""
     from bot.bench.policies.tool_search import ToolSearchOptions, list_read_cases, run_tool_search
 
-    if (documents is None) == (not data):
-        raise typer.BadParameter("Give --data or --documents, one of them.")
-    if documents is not None:
-        report = run_documents(DocumentOptions(documents), _print_progress)
-        _print_report(report, as_json=json, must_hold=check)
-        return
-    options = ToolSearchOptions(tuple(data or ()), registered)
+    options = ToolSearchOptions(tuple(data), registered)
     if endpoint is not None:
         _measure_reads("tools", list_read_cases(options), endpoint, key, out)
         return

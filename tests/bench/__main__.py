@@ -14,6 +14,7 @@ import typer
 
 from bot.bench.cli import EndpointOption, KeyOption
 from bot.bench.endpoint.run import EndpointAddress
+from bot.bench.policies import output
 from bot.cli.main import run_work
 from bot.errors import CanvasgramError
 from bot.terminal import Work, write_output
@@ -24,6 +25,7 @@ from tests.bench.load.run import LoadOptions, run_load
 from tests.bench.load.soak import run_soak
 from tests.bench.output import format_json, format_lines
 from tests.bench.policies import address_reads, thinking_costs
+from tests.bench.policies.documents import DocumentOptions, run_documents
 
 bench = typer.Typer(
     help="Measure the gateway on this machine, beside two baseline bots.",
@@ -123,6 +125,19 @@ def addressing(
     report = asyncio.run(address_reads.run_addressing(EndpointAddress(endpoint, key), data))
     lines = address_reads.format_lines(report)
     write_output(address_reads.format_json(report) if json else lines)
+
+
+@bench.command(epilog="Example: python -m tests.bench documents tests/fixtures/openapi --check")
+def documents(
+    folder: Annotated[Path, typer.Argument(help="A folder of OpenAPI documents.")],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 if too few calls arrive.")] = False,
+) -> None:
+    """Measure what the model is told of real operations, and whether valid calls of them arrive as meant."""
+    report = run_documents(DocumentOptions(folder), functools.partial(typer.echo, err=True))
+    write_output(output.format_json(report) if json else output.format_lines(report))
+    if check and not report.holds:
+        raise typer.Exit(1)
 
 
 @bench.command(epilog="Example: python -m tests.bench thinking")

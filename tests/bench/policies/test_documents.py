@@ -1,4 +1,4 @@
-"""`bench tools --documents`: real operations are told whole, and valid calls of them arrive as meant."""
+"""`bench documents`: real operations are told whole, and valid calls of them arrive as meant."""
 
 import json
 from pathlib import Path
@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from bot.bench.policies.documents import DocumentOptions, run_documents
 from bot.bench.policies.output import format_lines
-from bot.bench.policies.sample_calls import CallSampler, write_as_endpoint
-from bot.bench.policies.told_judgement import Gap, find_gaps
-from bot.cli.main import cli
 from bot.errors import QuestionRefused
+from tests.bench.__main__ import bench
+from tests.bench.policies.documents import DocumentOptions, run_documents
+from tests.bench.policies.sample_calls import CallSampler, write_as_endpoint
+from tests.bench.policies.told_judgement import Gap, find_gaps
 from tests.support.terminal_text import lay_out
 
 DOCUMENTS = Path(__file__).parents[2] / "fixtures" / "openapi"
@@ -33,17 +33,16 @@ def test_of_real_documents_nothing_needed_is_hidden_and_all_valid_calls_arrive()
 
 
 def test_the_command_measures_a_folder_and_refuses_one_without_documents(tmp_path: Path) -> None:
-    done = CliRunner().invoke(cli, ["bench", "tools", "--documents", str(tmp_path)])
+    done = CliRunner().invoke(bench, ["documents", str(tmp_path)])
     assert isinstance(done.exception, QuestionRefused)
     (tmp_path / "broken.json").write_text("{")
     petstore = (DOCUMENTS / "petstore.json").read_text(encoding="utf-8")
     (tmp_path / "petstore.json").write_text(petstore, encoding="utf-8")
-    done = CliRunner().invoke(cli, ["bench", "tools", "--documents", str(tmp_path), "--json", "--check"])
+    done = CliRunner().invoke(bench, ["documents", str(tmp_path), "--json", "--check"])
     assert done.exit_code == 0
     report = json.loads(done.stdout)
     assert [score["document"] for score in report["scores"]] == ["petstore", "together"]
     assert report["notes"][0].startswith("broken cannot be read: it is not correct JSON")
-    assert CliRunner().invoke(cli, ["bench", "tools"]).exit_code == 2
 
 
 @pytest.mark.parametrize(

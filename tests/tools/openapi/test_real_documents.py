@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bot.bench.policies.told_judgement import find_gaps
 from bot.tool_registry.operation_search import search_operations
+from tests.bench.policies.told_judgement import find_gaps
 from tools.arguments import check_arguments
 from tools.http.requests import build_request
 from tools.http.routes import route_from_json

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from bot.bench.policies.documents import hold_same
-from bot.bench.policies.sample_calls import CallSampler, write_as_endpoint
-from bot.bench.policies.told_judgement import find_gaps
+from tests.bench.policies.documents import hold_same
+from tests.bench.policies.sample_calls import CallSampler, write_as_endpoint
+from tests.bench.policies.told_judgement import find_gaps
 from tests.support.plain_schemas import PLAIN_SCHEMAS
 from tools.arguments import check_arguments
 from tools.base import Tool

@@ -34,7 +34,7 @@ class CallSampler:
     """Samples calls; the same ones for the same seed."""
 
     def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)  # noqa: S311 - the same in every run, no secret
+        self._random = random.Random(seed)
 
     def sample(self, checked: Mapping[str, Any]) -> dict[str, Any] | None:
         """Arguments that fit this schema; None if none were found."""

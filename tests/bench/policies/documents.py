@@ -1,4 +1,4 @@
-"""`bench tools --documents`: what the model is told of real operations, and how its calls of them arrive.
+"""`bench documents`: what the model is told of real operations, and how its calls of them arrive.
 
 Builds the report; prints nothing and calls no service. Every operation of every document becomes a tool;
 valid calls of it are sampled, written as the endpoint's parser writes them, and checked.
@@ -16,10 +16,10 @@ from bot.agent.tool_calls import CheckedCall, check_call
 from bot.agent.tool_search import SearchableTools
 from bot.bench.harness import machine
 from bot.bench.policies.output import PolicyReport, PrintLine
-from bot.bench.policies.sample_calls import CallSampler, write_as_endpoint
-from bot.bench.policies.told_judgement import find_gaps
 from bot.domain import ToolCall, ToolResult
 from bot.errors import QuestionRefused
+from tests.bench.policies.sample_calls import CallSampler, write_as_endpoint
+from tests.bench.policies.told_judgement import find_gaps
 from tools.base import Tool, ToolContext
 from tools.http.routes import HttpRoute
 from tools.openapi.loader import DocumentUnreadable, load_document
