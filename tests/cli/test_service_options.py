@@ -22,6 +22,7 @@ from bot.settings import Settings
 from bot.sim.search_engine import JSON_ENABLED, SimulatedSearchEngine, WebPage
 from bot.tool_registry.configure_source import preview_configuration
 from bot.tool_registry.service_access import ServiceAccess
+from bot.tool_registry.tool_settings import set_reduction
 from tests.support.empty_database import place_empty_database
 from tests.support.openapi_shop import OpenApiShop, build_parameter, open_shop
 from tools.openapi import documents
@@ -117,17 +118,17 @@ async def test_a_searxng_as_a_plain_endpoint_takes_a_fixed_value_and_is_reduced(
         before, _ = await actions.run_tool(session, "find_pages", '{"q": "weather"}')
         assert searxng.requests[0] == {"q": "weather", "format": "json"}
         with pytest.raises(ChangeRefused, match=r"valid JMESPath: it is not complete\. Example: "):
-            await actions.set_reduction(session, "find_pages", "results[")
+            await session.change_setting(set_reduction, "find_pages", "results[")
         expression = "results[:6].{title: title, url: url}"
-        line = await actions.set_reduction(session, "find_pages", expression)
+        line = await session.change_setting(set_reduction, "find_pages", expression)
         assert line == f"find_pages: the model reads this part of its result: {expression}."
         lines, succeeded = await actions.run_tool(session, "find_pages", '{"q": "weather"}')
         shown = await actions.show_tool(session, "find_pages", as_json=False)
-        assert await actions.set_reduction(session, "find_pages", "default") == (
+        assert await session.change_setting(set_reduction, "find_pages", "default") == (
             "find_pages: the model reads its whole result."
         )
         with pytest.raises(ChangeRefused, match="clock is built in"):
-            await actions.set_reduction(session, "clock", expression)
+            await session.change_setting(set_reduction, "clock", expression)
     assert succeeded
     assert f"The model reads this part of its result: {expression} (set by an admin)" in shown
     size = re.search(r"([\d,]+) characters, about ([\d,]+) tokens:$", before[1])

@@ -167,8 +167,8 @@ class _Generator:
         return ended_at
 
     def _add_account(self, turn: int, ended_at: float) -> None:
-        # Parts of two, so that a sum is the same in any order: 122.15 would be shown as 122.1 or 122.2.
-        seconds = {name: round(1024 * self._rng.expovariate(1)) / 1024 for name in INTERVALS}
+        # Eighths, so that a sum is the same in any order: 122.15 would be shown as 122.1 or 122.2.
+        seconds = {name: round(8 * self._rng.expovariate(1)) / 8 for name in INTERVALS}
         nothing = (
             "starting",
             "preflight",
