@@ -10,6 +10,7 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 
 import uvicorn
+from httptools import HttpParserError, HttpParserUpgrade
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -69,7 +70,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     Each is an open file, of which a process may have few: without any left it cannot reach Telegram. And
     httptools has no bounds itself: it keeps a head, a chunk's head or trailers, however long, and all
-    requests that come before the first is answered.
+    requests that come before the first is answered. A request that offers another protocol, such as h2c, is
+    read as one that does not: httptools would leave out its body.
     """
 
     max_connections = 200
@@ -94,7 +96,14 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._head_bytes += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except HttpParserUpgrade as offer:
+            self.data_received(self._build_plain_head() + data[offer.args[0] :])
+        except HttpParserError:
+            self.logger.warning("Invalid HTTP request received.")
+            self.send_400_response("Invalid HTTP request received.")
         if self._head_bytes > self.max_head_bytes and not self.transport.is_closing():
             self.send_400_response("The head of the request is too large.")
 
@@ -105,7 +114,10 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._head_bytes = 0
-        super().on_headers_complete()
+        if self.parser.get_method() == b"CONNECT":
+            raise ValueError("this is no proxy")
+        if not self.parser.should_upgrade():
+            super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         self._head_bytes = 0
@@ -113,7 +125,17 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._head_bytes = 0
-        super().on_message_complete()
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
+
+    def _build_plain_head(self) -> bytes:
+        """The head of a request without the other protocol that it offers."""
+        head = [
+            b"%s %s HTTP/%s\r\n"
+            % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        ]
+        head += [b"%s: %s\r\n" % header for header in self.headers if header[0] != b"upgrade"]
+        return b"".join([*head, b"\r\n"])
 
     def _check_progress(self) -> None:
         """End the connection unless a request is being answered, or another one was since the last check."""

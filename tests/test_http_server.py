@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import socket
 from urllib.parse import urlsplit
 
@@ -120,6 +121,8 @@ async def test_a_request_without_an_end_is_refused_and_no_other_one_is(
         b"hello\r\n\r\n",
         b"GET / HTTP/9\r\n\r\n",
         b"CONNECT a:1 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"CONNECT /a HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"CONNECT http://a/ HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET \xff HTTP/1.1\r\nHost: x\r\n\r\n",
         REQUEST + b"A b: c\r\n\r\n",
         REQUEST + b"X: a\0b\r\n\r\n",
@@ -137,6 +140,33 @@ async def test_what_is_no_request_is_answered_so_without_a_traceback(
     assert received.startswith(b"HTTP/1.1 400 Bad Request\r\n")
     assert received.endswith(b"\r\n\r\nInvalid HTTP request received.")
     assert not [record for record in caplog.records if record.exc_info]
+
+
+UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n"
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 1000])
+@pytest.mark.parametrize(
+    "body", [b"Content-Length: 3\r\n\r\nabc", b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"]
+)
+async def test_a_request_that_offers_another_protocol_is_read_with_its_body(body: bytes, piece_bytes: int):
+    """As clients of Java and `curl --http2` send it; those that come after it are answered, too."""
+
+    class _PieceProtocol(BoundedProtocol):
+        def data_received(self, data: bytes) -> None:
+            for start in range(0, len(data), piece_bytes):
+                super().data_received(data[start : start + piece_bytes])
+
+    async def answer(request: Request) -> Response:
+        return PlainTextResponse(f"<{request.method} {(await request.body()).decode()}>")
+
+    app = Starlette(routes=[Route("/", answer, methods=["GET", "POST"])])
+    post = b"POST / HTTP/1.1\r\nHost: x\r\n" + UPGRADE + body
+    last = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    requests = post + REQUEST + UPGRADE + b"\r\n" + last
+    async with serve(app, protocol=_PieceProtocol) as url, _Client(url, requests) as client:
+        received = await read_to_end(client.reader)
+    assert re.findall(rb"<.*>", received) == [b"<POST abc>", b"<GET >", b"<GET >"]
 
 
 async def test_more_connections_than_there_may_be_are_ended_at_once():
