@@ -124,7 +124,8 @@ class JobAnswers:
         if replied is not None and is_answer:
             await self._change(updates, role, int(replied[2]), replied[1], "\n".join(texts))
             return True
-        if replied or lane.is_group or find_reply_target(message) or "external_reply" in message:
+        is_apart = lane.is_group or find_reply_target(message) or "external_reply" in message
+        if is_apart and replied is None:
             return False
         job = await self._find_newest(update, lane)
         if job is None or job.question is None:

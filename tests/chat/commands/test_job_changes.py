@@ -159,9 +159,12 @@ async def test_what_is_no_answer_is_answered_as_any_message(harness: UpdateHarne
     assert await harness.send_text("/ask hello") == []  # it ends the wait
     assert await harness.send_text("hello") == []
     question = await ask(harness, "text", job)
+    assert await harness.send_text("/ask hello", **reply_to(question)) == []  # so does this
+    assert await harness.send_text("hello") == []
+    question = await ask(harness, "text", job)
     harness.now += ANSWER_SECONDS
     assert await harness.send_text("hello") == []
-    assert len(harness.turns.requests) == 6
+    assert len(harness.turns.requests) == 8
     assert (await say(harness, "cake", **reply_to(question))).startswith("Changed.\n⏰ cake")
 
 
