@@ -16,9 +16,8 @@ depends_on: str | Sequence[str] | None = None
 def upgrade() -> None:
     op.add_column("outbox", sa.Column("approval", INTEGER, nullable=True))
     op.execute(
-        "UPDATE outbox SET approval ="
-        " (SELECT approval FROM approval_messages WHERE approval_messages.outbox = outbox.id)"
-        " WHERE id IN (SELECT outbox FROM approval_messages)"
+        "UPDATE outbox SET approval = approval_messages.approval"
+        " FROM approval_messages WHERE approval_messages.outbox = outbox.id"
     )
     op.create_index("ix_outbox_approval", "outbox", ["approval"], **filter_rows("approval IS NOT NULL"))
     op.drop_table("approval_messages")

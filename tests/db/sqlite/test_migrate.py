@@ -240,6 +240,33 @@ def test_grants_survive_that_what_the_model_is_told_leaves_the_definitions(tmp_p
         assert json.loads(options)["routes"][0]["told"] == {"type": "object"}
 
 
+def test_questions_keep_their_messages_and_who_is_logged_in_stays_so(tmp_path: Path):
+    file = tmp_path / "old.db"
+    url = f"sqlite+aiosqlite:///{file}"
+    run_alembic(url, command.upgrade, "0044")
+    with closing(sqlite3.connect(file)) as connection, connection:
+        for number in (1, 2):
+            insert_row(connection, "approvals", id=number, call_id=str(number))
+        for number in (1, 2, 3, 4):
+            insert_row(connection, "outbox", id=number)
+        for question, message in ((1, 2), (2, 3), (2, 4)):
+            insert_row(connection, "approval_messages", approval=question, outbox=message)
+        for table in ("page_links", "page_sessions"):
+            insert_row(connection, table, token_hash=f"of {table}", person=None, expires_at=7.0)
+            insert_row(connection, table, token_hash=f"Ann's of {table}", person=18, expires_at=8.0)
+    migrate(url)
+    with closing(sqlite3.connect(file)) as connection:
+        messages = connection.execute("SELECT id, approval FROM outbox ORDER BY id").fetchall()
+        assert messages == [(1, None), (2, 1), (3, 2), (4, 2)]
+        query = "SELECT token_hash, kind, person, expires_at FROM page_tokens ORDER BY kind, expires_at"
+        assert connection.execute(query).fetchall() == [
+            ("of page_links", "link", None, 7.0),
+            ("Ann's of page_links", "link", 18, 8.0),
+            ("of page_sessions", "session", None, 7.0),
+            ("Ann's of page_sessions", "session", 18, 8.0),
+        ]
+
+
 def test_files_of_before_get_their_sender_and_size_and_none_is_deleted(tmp_path: Path):
     file = tmp_path / "old.db"
     url = f"sqlite+aiosqlite:///{file}"
