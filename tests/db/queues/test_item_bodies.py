@@ -7,8 +7,11 @@ import pytest
 from bot.db.queues.item_bodies import (
     ExportOrder,
     ForgetOrder,
+    HookPost,
+    JobQuestion,
     QueuedTexts,
     ReminderWish,
+    SpeechOrder,
     SummaryOrder,
     ToolOrder,
 )
@@ -48,6 +51,12 @@ TOOLS = {"job": "tools", "person": 7, "name": "Anna", "lane": "7"}
             SummaryOrder(CHAT, 2, 40),
             {"job": "summary", "lane": CHAT.key, "conversation": 2, "upto": 40},
         ),
+        (
+            SpeechOrder(3, CHAT, 7, None),
+            {"job": "speech", "turn": 3, "lane": CHAT.key, "person": 7, "reply_to": None},
+        ),
+        (HookPost(2, "bell", "Hello"), {"hook": 2, "name": "bell", "text": "Hello"}),
+        (JobQuestion("time", CHAT, 2.5), {"field": "time", "lane": CHAT.key, "asked_at": 2.5}),
         (ToolOrder("add", 7, "Anna", Lane(7), "http://x"), TOOLS | {"do": "add", "words": "http://x"}),
         (ToolOrder("unsay", 7, "Anna", Lane(7), message=12), TOOLS | {"do": "unsay", "message": 12}),
         (
