@@ -34,8 +34,9 @@ JsonRecord: TypeAlias = dict[str, RecordValue]
 
 
 def build_records(report: UsageReport) -> list[JsonRecord]:
-    """One record per group, or one of the total."""
-    return [build_record(group, report.query.by or "group") for group in report.shown_groups]
+    """One record per group, or one of the total, each with how its percentiles are known."""
+    known = {"percentiles": report.percentile_method}
+    return [build_record(group, report.query.by or "group") | known for group in report.shown_groups]
 
 
 def list_record_fields(label_field: str) -> list[str]:
@@ -54,7 +55,7 @@ def list_record_fields(label_field: str) -> list[str]:
         verdicts=VerdictSums(None, 0, 0),
         percentiles=dict.fromkeys(INTERVAL_COLUMNS, no_percentiles),
     )
-    return list(build_record(full_group, label_field))
+    return [*build_record(full_group, label_field), "percentiles"]
 
 
 def build_report_object(report: UsageReport) -> dict[str, object]:

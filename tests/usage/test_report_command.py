@@ -292,6 +292,8 @@ async def test_of_very_many_turns_percentiles_are_those_of_a_sample(
     monkeypatch.setattr(queries, "MAX_EXACT_TURNS", 1)
     for filters in ({}, {"model": "m"}):
         assert "Percentiles are those of a random sample" in await render(filled, **filters)
+        [record] = csv.DictReader(io.StringIO(await render(filled, form="csv", **filters)))
+        assert record["percentiles"] == "sample"
 
 
 async def test_a_report_can_be_of_some_turns_and_by_hour_or_by_person_and_model(
