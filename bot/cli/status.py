@@ -103,7 +103,7 @@ def judge_queue(work: CurrentWork, now: float) -> Verdict:
         oldest_seconds = now - min(lane.since for lane in work.waiting)
         seen.append(f"{work.waiting_items} wait, the oldest for {_format_duration(oldest_seconds)}")
     if work.parked:
-        seen.append(f"{work.parked} for a person's answer")
+        seen.append(f"{work.parked} wait for a person's answer")
     judge = warn_verdict if oldest_seconds > MAX_WAITING_SECONDS else pass_verdict
     return judge("; ".join(seen) or "nothing waits")
 

@@ -95,7 +95,8 @@ def test_a_gateway_is_judged_by_its_last_sign_of_life(work: CurrentWork, status:
 
 def test_a_message_that_waits_for_long_is_a_warning_and_a_parked_turn_is_none():
     long_ago = NOW - MAX_WAITING_SECONDS - 1
-    assert judge_queue(build_work(parked=2), NOW).status == "pass"
+    parked = judge_queue(build_work(parked=2), NOW)
+    assert (parked.status, parked.seen) == ("pass", "2 wait for a person's answer")
     waiting = build_work(waiting_items=1, waiting=(WaitingLane("7", 1, NOW - 1),))
     assert judge_queue(waiting, NOW).status == "pass"
     late = build_work(waiting_items=1, waiting=(WaitingLane("7", 1, long_ago),))
