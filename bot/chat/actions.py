@@ -6,6 +6,7 @@ transaction, as a ReadOnlyAction.
 """
 
 import itertools
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,12 +39,18 @@ from bot.tool_registry.registry import ToolRegistry
 from bot.tool_registry.sign_in_flows import SignInFlows
 from bot.tool_registry.tool_info import BuiltinTools
 from bot.translations.formats import format_number
-from bot.translations.translator import Translator, translatable
+from bot.translations.translator import Translator
 from bot.turns import Approvals, ModelEndpoint, PromptBreakdowns, ToolQuestions
 
-STRANGER_REFUSAL = translatable("Only people with access and administrators of this group can do that.")
 MAX_PAGE_UNITS = 3500  # UTF-16 units of one message of a list, well under Telegram's 4096
 MAX_PAGE_ENTRIES = 20  # entries of one message of a list
+
+
+class ButtonExpired(ChangeRefused):
+    """What a tapped button is about is gone, or its data says nothing."""
+
+    def __init__(self) -> None:
+        super().__init__("This button is too old.")
 
 
 class TurnControl(Protocol):
@@ -212,11 +219,24 @@ class ActionContext:
         group = self.deps.groups.directory.find_open(self.lane.chat)
         return self.moderates and group is not None and group.has_number(person)
 
-    @property
-    def may_change_chat(self) -> bool:
-        """Whether they may change what holds for everybody here: in a group no one whom nobody let in."""
-        is_known = self.deps.access.get_role(self.person) is not None
-        return not self.is_group or is_known or self.moderates
+    def check_may_change_chat(self) -> None:
+        """Raise ChangeRefused for who may not change what holds for all: in a group whom nobody let in."""
+        if self.is_group and not self.moderates and self.deps.access.get_role(self.person) is None:
+            raise ChangeRefused("Only people with access and administrators of this group can do that.")
+
+    def match_args(self, pattern: re.Pattern[str]) -> re.Match[str]:
+        """Match what the tapped button carries. Raises ButtonExpired for anything else."""
+        match = pattern.fullmatch(self.args)
+        if match is None:
+            raise ButtonExpired
+        return match
+
+    def remove_tapped_buttons(self) -> "tuple[BestEffortCall, ...]":
+        """The call that removes the buttons of the tapped message, if that can still be changed."""
+        message = self.item.body["callback_query"].get("message")
+        if message is None:
+            return ()
+        return (partial(self.deps.best_effort_calls.remove_buttons, self.lane, message["message_id"]),)
 
     @property
     def actor(self) -> Actor:
@@ -284,11 +304,6 @@ class ReadOnlyAction:
 
     async def __call__(self, context: ActionContext) -> ActionResult:
         return await self.action(context)
-
-
-def expire_button(context: ActionContext) -> ActionResult:
-    """Answer a tap on a button whose subject is gone."""
-    return ActionResult(toast=context.translate("This button is too old."))
 
 
 def reply_text(text: str, *rows: tuple[Button, ...], code: str = "") -> ActionResult:

@@ -6,7 +6,7 @@ from typing import cast, get_args
 from zoneinfo import ZoneInfo
 
 from bot.agent.approval_prompt import describe_binding
-from bot.chat.actions import ActionContext, ActionResult, build_pages, expire_button, redraw_list
+from bot.chat.actions import ActionContext, ActionResult, ButtonExpired, build_pages, redraw_list
 from bot.db.people import people
 from bot.db.tools import approvals
 from bot.db.tools.approvals import Allowance, ApprovalAnswer, ApprovalQuestion
@@ -25,32 +25,40 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 async def handle_answer_button(context: ActionContext) -> ActionResult:
     """A button of a question; `context.args` is the answer and the question's id."""
     answer, _, question_id = context.args.partition(":")
-    if answer not in _ANSWERS or not _NUMBER.fullmatch(question_id):
-        return expire_button(context)
-    question = await approvals.find(context.tx, int(question_id))
+    if answer not in _ANSWERS:
+        raise ButtonExpired
+    question = await _find_question(context, question_id)
     return await _answer(context, question, cast(ApprovalAnswer, answer))
 
 
 async def handle_choice_button(context: ActionContext) -> ActionResult:
     """A choice of a question of the model's own; `context.args` is its number and the question's id."""
     number, _, question_id = context.args.partition(":")
-    if not (_NUMBER.fullmatch(number) and _NUMBER.fullmatch(question_id)):
-        return expire_button(context)
-    question = await approvals.find(context.tx, int(question_id))
-    choice = find_choice(question, int(number)) if question is not None else None
+    if not _NUMBER.fullmatch(number):
+        raise ButtonExpired
+    question = await _find_question(context, question_id)
+    choice = find_choice(question, int(number))
     if choice is None:
-        return expire_button(context)
+        raise ButtonExpired
     return await _answer(context, question, "given", choice)
+
+
+async def _find_question(context: ActionContext, question_id: str) -> ApprovalQuestion:
+    """Return the question that a button names. Raises ButtonExpired."""
+    question = None
+    if _NUMBER.fullmatch(question_id):
+        question = await approvals.find(context.tx, int(question_id))
+    if question is None:
+        raise ButtonExpired
+    return question
 
 
 async def _answer(
     context: ActionContext,
-    question: ApprovalQuestion | None,
+    question: ApprovalQuestion,
     answer: ApprovalAnswer,
     reply: str | None = None,
 ) -> ActionResult:
-    if question is None:
-        return expire_button(context)
     answerer = (context.person, context.name)
     if question.who == "asker" and context.speaks_for(question.asker):
         answerer = (question.asker, context.name)
@@ -65,11 +73,8 @@ async def handle_approvals(context: ActionContext) -> ActionResult:
     return ActionResult(parts=await _build_list(context))
 
 
-async def handle_revoke_button(context: ActionContext) -> ActionResult:
+async def handle_revoke_button(context: ActionContext, allowance_id: int) -> ActionResult:
     """A button of the list: such calls need approval again."""
-    if not _NUMBER.fullmatch(context.args):
-        return expire_button(context)
-    allowance_id = int(context.args)
     allowances = await approvals.list_allowances(context.tx, _get_person_filter(context), now=context.now)
     was_revoked = await approvals.revoke(context.tx, allowance_id, _get_person_filter(context))
     for allowance in allowances:

@@ -11,13 +11,11 @@ from functools import partial
 from typing import Literal
 
 from bot.chat.actions import (
-    STRANGER_REFUSAL,
     Action,
     ActionContext,
     ActionResult,
-    BestEffortCall,
+    ButtonExpired,
     ReadOnlyAction,
-    expire_button,
     redraw_list,
 )
 from bot.chat.commands import (
@@ -50,9 +48,8 @@ from bot.db.conversations.retries import find_last_turn
 from bot.db.people.people import RoleOrBlocked
 from bot.db.queues import first_sends, inbox, outbox, stop_requests
 from bot.domain import Part
-from bot.translations.translator import translatable
+from bot.errors import ChangeRefused
 
-CONTINUE_REFUSAL = translatable("Only the person who asked can do that.")
 CONTINUE_PROMPT = "Please go on exactly where you stopped."
 """The request to the model when a person wants more of an answer that was cut at its length."""
 
@@ -95,18 +92,18 @@ def choose_button_action(
 
 async def _reject(context: ActionContext) -> ActionResult:
     if context.role:
-        return expire_button(context)
-    return ActionResult(toast=context.translate("You don't have access to this bot."))
+        raise ButtonExpired
+    raise ChangeRefused("You don't have access to this bot.")
 
 
 async def _send_to_private_chat(context: ActionContext) -> ActionResult:
-    return ActionResult(toast=context.translate("That works only in our private chat."))
+    raise ChangeRefused("That works only in our private chat.")
 
 
 async def _stop_turn(context: ActionContext, item: int) -> ActionResult:
     is_of_others = await stop_requests.is_of_others(context.tx, context.lane, item, context.person)
     if is_of_others and not context.moderates:
-        return ActionResult(toast=context.translate(conversation.STOP_REFUSAL))
+        raise ChangeRefused(conversation.STOP_REFUSAL)
     is_running = await stop_requests.stop_turn(context.tx, context.lane, item)
     if is_running is None:
         return await _complete_answer(context, item)
@@ -121,13 +118,9 @@ async def _complete_answer(context: ActionContext, item: int) -> ActionResult:
     """Complete an answer that stands half shown with its Stop button: the tap says which message it is."""
     toast = context.translate("This has already ended.")
     message = context.item.body["callback_query"].get("message")
-    if message is None:
+    if message and await first_sends.confirm(context.tx, item, context.lane, message["message_id"]):
         return ActionResult(toast=toast)
-    message_id = message["message_id"]
-    if await first_sends.confirm(context.tx, item, context.lane, message_id):
-        return ActionResult(toast=toast)
-    remove_buttons = partial(context.deps.best_effort_calls.remove_buttons, context.lane, message_id)
-    return ActionResult(toast=toast, best_effort_calls=(remove_buttons,))
+    return ActionResult(toast=toast, best_effort_calls=context.remove_tapped_buttons())
 
 
 async def _drop_waiting(context: ActionContext, item: int) -> ActionResult:
@@ -145,8 +138,7 @@ async def _drop_waiting(context: ActionContext, item: int) -> ActionResult:
 
 
 async def _delete_note(context: ActionContext, note_id: int) -> ActionResult:
-    if not context.may_change_chat:
-        return ActionResult(toast=context.translate(STRANGER_REFUSAL))
+    context.check_may_change_chat()
     number = await notes.delete(context.tx, context.lane, note_id)
     if number is None:
         toast = context.translate("This note is already gone.")
@@ -158,7 +150,7 @@ async def _delete_note(context: ActionContext, note_id: int) -> ActionResult:
 async def _ask_example(context: ActionContext, number: int) -> ActionResult:
     examples = list_examples(context.deps.settings)
     if number >= len(examples):
-        return expire_button(context)
+        raise ButtonExpired
     example = context.translate(examples[number])
     await conversation.queue_task(context, (example,))
     text = context.translate("You asked: {question}", question=example)
@@ -167,18 +159,14 @@ async def _ask_example(context: ActionContext, number: int) -> ActionResult:
 
 async def _continue_answer(context: ActionContext, turn: int) -> ActionResult:
     """Continue an answer that was cut at its length, if nothing has come or been asked since."""
-    message = context.item.body["callback_query"].get("message")
-    remove_buttons: tuple[BestEffortCall, ...] = ()
-    if message:
-        client = context.deps.best_effort_calls
-        remove_buttons = (partial(client.remove_buttons, context.lane, message["message_id"]),)
+    remove_buttons = context.remove_tapped_buttons()
     last = await find_last_turn(context.tx, context.lane, before_item=context.item.id)
     if last is None or last.id != turn:
         return ActionResult(
             toast=context.translate("This is no longer the last answer."), best_effort_calls=remove_buttons
         )
     if not retries.may_repeat(context, last):
-        return ActionResult(toast=context.translate(CONTINUE_REFUSAL))
+        raise ChangeRefused("Only the person who asked can do that.")
     if await inbox.is_lane_busy(context.tx, context.lane):
         return ActionResult(
             toast=context.translate("I'm already working on something newer."),
@@ -189,10 +177,9 @@ async def _continue_answer(context: ActionContext, turn: int) -> ActionResult:
 
 
 async def _resend_message(context: ActionContext, row: int) -> ActionResult:
-    if not context.may_change_chat:
-        return ActionResult(toast=context.translate(STRANGER_REFUSAL))
+    context.check_may_change_chat()
     if not await outbox.send_again(context.tx, row, lane=context.lane, now=context.now):
-        return ActionResult(toast=context.translate("I've already sent it again."))
+        raise ChangeRefused("I've already sent it again.")
     return ActionResult(toast=context.translate("I'll send it again."))
 
 
@@ -200,9 +187,7 @@ def _with_number(action: Callable[[ActionContext, int], Awaitable[ActionResult]]
     """Make an action of one that takes the number that its button carries."""
 
     async def parse_and_act(context: ActionContext) -> ActionResult:
-        if _NUMBER.fullmatch(context.args):
-            return await action(context, int(context.args))
-        return expire_button(context)
+        return await action(context, int(context.match_args(_NUMBER)[0]))
 
     return parse_and_act
 
@@ -215,7 +200,7 @@ BUTTONS = (
     ButtonKind("choice", approvals.handle_choice_button, concerns_others=True),
     ButtonKind("signin", sign_in.handle_sign_in_button, in_groups=False),
     ButtonKind("answer", tool_answers.handle_answer_button, concerns_others=True),
-    ButtonKind("revoke", approvals.handle_revoke_button),
+    ButtonKind("revoke", _with_number(approvals.handle_revoke_button)),
     ButtonKind("again", _with_number(_resend_message), concerns_others=True),
     ButtonKind("drop", _with_number(_drop_waiting)),
     ButtonKind("retry", retries.handle_retry_button, concerns_others=True),

@@ -6,10 +6,9 @@ from dataclasses import replace
 from functools import partial
 
 from bot.chat.actions import (
-    STRANGER_REFUSAL,
     ActionContext,
     ActionResult,
-    expire_button,
+    ButtonExpired,
     reply_hint,
     reply_text,
 )
@@ -19,6 +18,7 @@ from bot.db.conversations.chat_settings import CONTENT_KINDS, Consent, ContentKi
 from bot.db.queues import outbox, requeued_items
 from bot.db.transaction import Transaction
 from bot.domain import Button, InboxItem, Part
+from bot.errors import ChangeRefused
 from bot.translations.formats import format_series
 from bot.translations.translator import Translator, translatable
 from bot.turns import (
@@ -72,17 +72,15 @@ async def handle_deep(context: ActionContext) -> ActionResult:
     """A /deep that cannot be answered yet: says why, or asks the chat."""
     fallback = context.deps.turns.fallback_endpoint
     if fallback is None:
-        return reply_text(context.translate(NO_FALLBACK))
+        raise ChangeRefused(NO_FALLBACK)
     if not context.args:
         return reply_hint(
             context.translate("Write your message after the command: `/deep compare these two contracts`")
         )
     if (await _load_consent(context, fallback)).kinds == frozenset():
-        return reply_text(
-            context.translate(
-                "This chat doesn't allow {host}, so I didn't send this there. /consent changes that.",
-                host=fallback.host,
-            )
+        raise ChangeRefused(
+            "This chat doesn't allow {host}, so I didn't send this there. /consent changes that.",
+            host=fallback.host,
         )
     await chat_settings.mark_consent_asked(context.tx, context.lane.chat, fallback.host)
     # Not as the answer of its item: that place belongs to the turn, once the chat has agreed.
@@ -114,9 +112,8 @@ async def handle_speech_button(context: ActionContext) -> ActionResult:
     answer, item, host_hash = ["", "", *context.args.rsplit(":", 2)][-3:]
     is_known = answer in {"yes", "no"} and _NUMBER.fullmatch(item) is not None
     if not is_known or not outside_speech.hosts or host_hash != hash_host(outside_speech.hosts):
-        return expire_button(context)
-    if not context.may_change_chat:
-        return ActionResult(toast=context.translate(STRANGER_REFUSAL))
+        raise ButtonExpired
+    context.check_may_change_chat()
     is_allowed = answer == "yes"
     await chat_settings.store_speech_consent(
         context.tx, context.lane.chat, outside_speech.hosts, allowed=is_allowed
@@ -138,7 +135,7 @@ def _format_speech_consent(translate: Translator, outside_speech: OutsideSpeech,
 async def _show_fallback_consent(context: ActionContext) -> ActionResult:
     fallback = context.deps.turns.fallback_endpoint
     if fallback is None:
-        return reply_text(context.translate(NO_FALLBACK))
+        raise ChangeRefused(NO_FALLBACK)
     if not fallback.is_external:
         text = context.translate(
             "The second model runs at {host}, on our own network. Nothing leaves it.", host=fallback.host
@@ -158,14 +155,14 @@ async def handle_consent_button(context: ActionContext) -> ActionResult:
     fallback = context.deps.turns.fallback_endpoint
     choice, item, host_hash = ["", "", *context.args.rsplit(":", 2)][-3:]
     if fallback is None or host_hash != hash_host(fallback.host) or not _NUMBER.fullmatch(item):
-        return expire_button(context)
+        raise ButtonExpired
     if choice in _ANSWER_KINDS:
         return await _apply_answer(context, fallback, _ANSWER_KINDS[choice], int(item))
     kinds = (await _load_consent(context, fallback)).kinds or frozenset[ContentKind]()
     name, _, state = choice.partition(":")
     toggled = frozenset(kind for kind in SEND_LABELS if kind == name)
     if not toggled or state not in {"on", "off"} or not kinds:
-        return expire_button(context)
+        raise ButtonExpired
     kinds = kinds | toggled if state == "on" else kinds - toggled
     await chat_settings.store_consent(context.tx, context.lane.chat, fallback.host, kinds)
     page = _build_page(context.translate, fallback, await _load_consent(context, fallback))

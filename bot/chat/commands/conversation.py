@@ -3,12 +3,11 @@
 from functools import partial
 
 from bot.chat.actions import (
-    STRANGER_REFUSAL,
     ActionContext,
     ActionResult,
+    ButtonExpired,
     build_pages,
     build_part,
-    expire_button,
     reply_hint,
     reply_text,
 )
@@ -17,6 +16,7 @@ from bot.db.queues import inbox, parked_items, stop_requests
 from bot.db.queues.item_bodies import QueuedTexts
 from bot.db.queues.stop_requests import StopCommand
 from bot.domain import Button, Part
+from bot.errors import ChangeRefused
 from bot.translations.formats import format_date
 from bot.translations.translator import Translator, translatable
 
@@ -30,8 +30,7 @@ STOP_CAME_LATE = translatable(
 
 async def handle_new(context: ActionContext) -> ActionResult:
     """/new; in a group it asks first if somebody else still waits for an answer."""
-    if not context.may_change_chat:
-        return reply_text(context.translate(STRANGER_REFUSAL))
+    context.check_may_change_chat()
     if context.is_group and await stop_requests.has_work_of_others(context.tx, context.lane, context.person):
         question = context.translate(
             "Somebody else here is waiting for an answer. Start a new conversation now?"
@@ -43,9 +42,8 @@ async def handle_new(context: ActionContext) -> ActionResult:
 async def handle_new_button(context: ActionContext) -> ActionResult:
     """The button that starts a new conversation although somebody waits."""
     if context.args != "yes":
-        return expire_button(context)
-    if not context.may_change_chat:
-        return ActionResult(toast=context.translate(STRANGER_REFUSAL))
+        raise ButtonExpired
+    context.check_may_change_chat()
     started = await _start_conversation(context)
     return ActionResult(replacement=started.parts[0])
 
@@ -93,7 +91,7 @@ async def handle_stop(context: ActionContext) -> ActionResult:
     if not context.moderates and await stop_requests.has_work_of_others(
         context.tx, context.lane, context.person
     ):
-        return reply_text(context.translate(STOP_REFUSAL))
+        raise ChangeRefused(STOP_REFUSAL)
     return reply_text(context.translate("Nothing is running."))
 
 

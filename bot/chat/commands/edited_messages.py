@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from bot.chat.actions import ActionContext, ActionResult, build_part, expire_button, reply_text
+from bot.chat.actions import ActionContext, ActionResult, ButtonExpired, build_part, reply_text
 from bot.db.conversations import branches
 from bot.db.conversations.branches import Branch, MadeThere
 from bot.db.queues import admin_notices, edited_messages, inbox, outbox
 from bot.db.queues.edited_messages import Revision, StoredMessage
 from bot.domain import Button, Part
+from bot.errors import ChangeRefused
 from bot.jobs.times import formatting
 from bot.telegram.incoming.edits import has_new_content
 from bot.translations.formats import format_list, format_series
@@ -58,13 +59,13 @@ async def handle_edit(context: ActionContext) -> ActionResult:
 
 async def handle_card_button(context: ActionContext) -> ActionResult:
     """A button of the card; `context.args` is the decision and the inbox item of the edit."""
-    match = _BUTTON.fullmatch(context.args)
-    edit = await edited_messages.find_edit(context.tx, context.lane, int(match[2])) if match else None
-    if match is None or edit is None or not edit.is_newest:
-        return expire_button(context)
+    match = context.match_args(_BUTTON)
+    edit = await edited_messages.find_edit(context.tx, context.lane, int(match[2]))
+    if edit is None or not edit.is_newest:
+        raise ButtonExpired
     translate = context.translate
     if not context.speaks_for(edit.sender):
-        return ActionResult(toast=translate("Only the person who edited the message can answer this."))
+        raise ChangeRefused("Only the person who edited the message can answer this.")
     stored = await edited_messages.find(context.tx, context.lane, edit.message_id)
     branch = None
     if stored is not None and stored.turn is not None:
@@ -74,7 +75,7 @@ async def handle_card_button(context: ActionContext) -> ActionResult:
         has_answer = branch is None or not branch.was_cut
         return ActionResult(replacement=Part(translate(LEFT if has_answer else NOT_ANSWERED)))
     if await inbox.is_lane_busy(context.tx, context.lane):
-        return ActionResult(toast=translate("I'm still answering. Tap again when I'm done."))
+        raise ChangeRefused("I'm still answering. Tap again when I'm done.")
     if branch is None:
         return ActionResult(replacement=Part(translate(TOO_OLD)))
     result = await _answer_again(context, stored, branch, edit.message_id)

@@ -1,6 +1,6 @@
 """/export: has what was said in a chat made into files, with its kept files if that is wanted."""
 
-from bot.chat.actions import ActionContext, ActionResult, expire_button, reply_text
+from bot.chat.actions import ActionContext, ActionResult, ButtonExpired, reply_text
 from bot.db.conversations import kept_files
 from bot.db.maintenance import exports
 from bot.db.queues import inbox
@@ -33,7 +33,7 @@ async def handle_export_button(context: ActionContext) -> ActionResult:
     """A button of the question."""
     _check_right(context)
     if context.args not in {"files", "texts"}:
-        return expire_button(context)
+        raise ButtonExpired
     text = await _order_export(context, with_files=context.args == "files")
     return ActionResult(replacement=Part(text))
 

@@ -17,14 +17,13 @@ from bot.db.conversations.kept_files import KeptFile, SentDocument
 from bot.db.conversations.stored_files import MAX_KEPT_BYTES
 from bot.db.queues.admin_notices import record_if_changed
 from bot.domain import DAY_SECONDS, Button, Part
+from bot.errors import ChangeRefused
 from bot.maintenance.document_folder import OPENED
 from bot.translations.formats import format_date, format_number, format_series, format_size
 from bot.translations.translator import translatable
 
 MAX_FILES = 200  # of one chat
 NO_FILES = translatable("I don't keep any files here yet. Send one, and tap “Keep” below my answer.")
-SENDER_REFUSAL = translatable("Only the person who sent it can do that.")
-DELETE_REFUSAL = translatable("Only the person who sent it or a group administrator can delete this.")
 FULL = translatable(
     "I can't keep that too: your kept files take up {size} of {limit}, and this chat has {count} of "
     "{max_count} files. /files lets you delete some."
@@ -43,10 +42,10 @@ async def handle_keep_button(context: ActionContext, turn: int) -> ActionResult:
     documents = await kept_files.list_documents(context.tx, context.lane, turn)
     kept = await kept_files.list_files(context.tx, chat, turn=turn)
     if not (documents or kept):
-        return ActionResult(toast=translate(GONE))
+        raise ChangeRefused(GONE)
     senders = {*(document.person for document in documents), *(file.person for file in kept)}
     if not all(map(context.speaks_for, senders)):
-        return ActionResult(toast=translate(SENDER_REFUSAL))
+        raise ChangeRefused("Only the person who sent it can do that.")
     if refusal := await _explain_refusal(context, documents):
         return reply_text(refusal)
     for document in documents:
@@ -99,9 +98,9 @@ async def handle_delete_button(context: ActionContext, file_id: int) -> ActionRe
     kept = await kept_files.list_files(context.tx, chat)
     file = next((file for file in kept if file.id == file_id), None)
     if file is None:
-        return ActionResult(toast=context.translate(GONE))
+        raise ChangeRefused(GONE)
     if not (context.moderates or context.speaks_for(file.person)):
-        return ActionResult(toast=context.translate(DELETE_REFUSAL))
+        raise ChangeRefused("Only the person who sent it or a group administrator can delete this.")
     await kept_files.remove(context.tx, chat, file_id)
     toast = context.translate("“{name}” is deleted.", name=file.name)
     return redraw_list(toast, await _build_pages(context))

@@ -6,6 +6,7 @@ from bot.agent.text_search import MAX_PASSAGES
 from bot.attachments.excerpts import describe_page
 from bot.chat.actions import ActionContext, ActionResult, build_rows, reply_hint
 from bot.domain import Button, Part
+from bot.errors import ChangeRefused
 from bot.translations.formats import format_date
 from bot.translations.translator import translatable
 from bot.turns import find_texts, load_exchange
@@ -53,7 +54,7 @@ async def handle_found_button(context: ActionContext, turn: int) -> ActionResult
     """The button that shows what was asked and answered then."""
     texts = [text for text in await load_exchange(context.tx, context.lane, turn) if text.text]
     if not texts:
-        return ActionResult(toast=context.translate(GONE))
+        raise ChangeRefused(GONE)
     day = format_date(context.translate, datetime.fromtimestamp(texts[0].made_at, await context.load_zone()))
     asked = "\n".join(text.text for text in texts if text.source == "user")
     answered = texts[-1].text if texts[-1].source == "assistant" else ""

@@ -3,11 +3,12 @@
 from datetime import datetime
 from functools import partial
 
-from bot.chat.actions import ActionContext, ActionResult, expire_button, reply_text
+from bot.chat.actions import ActionContext, ActionResult, ButtonExpired, reply_text
 from bot.db.maintenance import retention
 from bot.db.queues import inbox, jobs, stop_requests
 from bot.db.queues.item_bodies import ForgetOrder
 from bot.domain import Button, Part
+from bot.errors import ChangeRefused
 from bot.translations.formats import format_date
 from bot.translations.translator import translatable
 
@@ -29,7 +30,6 @@ SERVER_NOTICE = translatable(
     "The database server's logs and backups keep all that for as long as its owner has decided."
 )
 GUEST_NOTICE = translatable("That includes what you asked me in chats that I'm not part of.")
-FORGET_REFUSAL = translatable("Only administrators of this group can make me forget it.")
 YES = "forget:yes"
 NO = "forget:no"
 
@@ -37,8 +37,7 @@ NO = "forget:no"
 async def handle_forget(context: ActionContext) -> ActionResult:
     """/forget."""
     translate = context.translate
-    if not context.moderates:
-        return reply_text(translate(FORGET_REFUSAL))
+    _check_right(context)
     backup_notice = translate(NO_BACKUP_NOTICE)
     if context.deps.settings.is_database_on_server:
         backup_notice = translate(SERVER_NOTICE)
@@ -57,10 +56,14 @@ async def handle_forget(context: ActionContext) -> ActionResult:
     )
 
 
+def _check_right(context: ActionContext) -> None:
+    if not context.moderates:
+        raise ChangeRefused("Only administrators of this group can make me forget it.")
+
+
 async def handle_forget_button(context: ActionContext) -> ActionResult:
     """A button of the question."""
-    if not context.moderates:
-        return ActionResult(toast=context.translate(FORGET_REFUSAL))
+    _check_right(context)
     if context.args == "ask":
         return await handle_forget(context)
     if context.args == "no":
@@ -69,9 +72,9 @@ async def handle_forget_button(context: ActionContext) -> ActionResult:
             replacement=Part(context.translate("I'll keep this chat as it is.")),
         )
     if context.args != "yes":
-        return expire_button(context)
+        raise ButtonExpired
     if await retention.is_forgetting(context.tx, context.lane):
-        return ActionResult(toast=context.translate("I'm already deleting it."))
+        raise ChangeRefused("I'm already deleting it.")
     # What came due from now on would not be forgotten.
     if context.is_group:
         await jobs.remove_all_of_chat(context.tx, context.lane.chat)

@@ -12,7 +12,6 @@ from bot.chat.actions import (
     build_part,
     build_rows,
     reply_hint,
-    reply_text,
 )
 from bot.chat.commands import groups, limits
 from bot.chat.commands.group_changes import GroupChanges
@@ -23,6 +22,7 @@ from bot.db.people.admin_changes import LIMIT_VALUE
 from bot.db.people.groups import Group
 from bot.db.queues import outbox
 from bot.domain import Button, Lane, Part
+from bot.errors import ChangeRefused
 from bot.telegram.incoming.update import to_display_name
 from bot.translations.formats import format_number
 from bot.translations.translator import Translator, translatable
@@ -241,7 +241,7 @@ async def _judge_messages(context: ActionContext, group: Group) -> ActionResult:
     translate = context.translate
     judge = context.deps.groups.unaddressed_messages.judge
     if judge.is_supported is False:
-        return ActionResult(toast=translate("Your model server can't do that: canvasgram check says why."))
+        raise ChangeRefused("Your model server can't do that: canvasgram check says why.")
     if judge.is_supported is None:
         toast = translate("I'm asking the model server whether it can do that. Tap again in a moment.")
         return ActionResult(toast=toast, best_effort_calls=(judge.learn_support,))
@@ -287,7 +287,7 @@ async def _set_name(context: ActionContext, group: Group, value: str) -> ActionR
         changed = await _change_group(context, group, replace(group, name=None))
         text = context.translate("I don't have another name in “{title}”.", title=group.title)
     elif value != to_display_name(value, 0):
-        return reply_text(context.translate("Names use letters and digits, and have at most 32 characters."))
+        raise ChangeRefused("Names use letters and digits, and have at most 32 characters.")
     else:
         changed = await _change_group(context, group, replace(group, name=value))
         text = context.translate("People in “{title}” can call me {name}.", title=group.title, name=value)

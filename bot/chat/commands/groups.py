@@ -14,9 +14,9 @@ from bot.chat.actions import (
     Action,
     ActionContext,
     ActionResult,
+    ButtonExpired,
     build_part,
     do_nothing,
-    expire_button,
     reply_change,
 )
 from bot.chat.commands.group_changes import GroupChanges, describe_decision
@@ -122,10 +122,10 @@ async def handle_card_button(context: ActionContext) -> ActionResult:
 
     An admin who taps after another one sees what that one did.
     """
-    match = _BUTTON.fullmatch(context.args)
-    group = context.deps.groups.directory.find(int(match[2])) if match else None
-    if match is None or group is None:
-        return expire_button(context)
+    match = context.match_args(_BUTTON)
+    group = context.deps.groups.directory.find(int(match[2]))
+    if group is None:
+        raise ButtonExpired
     if group.state != "asked":
         outcome = (await describe_decision(context.tx, group))(context.translate)
         return ActionResult(toast=outcome, replacement=build_part(outcome))

@@ -60,7 +60,7 @@ async def handle_hooks(context: ActionContext) -> ActionResult:
         return reply_hint(f"{context.translate(HOW_TO)} {context.translate(HOW_TO_CHANGE)}")
     hook = next((hook for hook in await hooks.list_hooks(context.tx) if hook.name == name), None)
     if hook is None:
-        return reply_text(context.translate("There is no hook called {name}. /hooks lists them.", name=name))
+        raise ChangeRefused("There is no hook called {name}. /hooks lists them.", name=name)
     if is_limit:
         return await _limit_hook(context, hook, int(value))
     return await _remove_hook(context, hook)

@@ -11,11 +11,11 @@ from difflib import get_close_matches
 from bot.chat.actions import (
     ActionContext,
     ActionResult,
+    ButtonExpired,
     build_hint,
     build_part,
     build_rows,
     check_length,
-    expire_button,
     reply_text,
 )
 from bot.db.conversations import conversations, instructions
@@ -152,7 +152,7 @@ async def _follow_none(context: ActionContext) -> ActionResult:
     """Have a topic follow nothing, where its chat has instructions."""
     current = await instructions.find(context.tx, context.lane)
     if not current.is_inherited:
-        return expire_button(context)
+        raise ButtonExpired
     await instructions.put(context.tx, context.lane, "", person=context.person, now=context.now)
     return ActionResult(replacement=await _say_ended(context))
 
@@ -161,7 +161,7 @@ async def _remove(context: ActionContext) -> ActionResult:
     """Remove what the button was shown with; a topic follows its chat's again, a chat its own."""
     current = await instructions.find(context.tx, context.lane)
     if current.is_inherited or not current.set_at or context.args != _name_version(current):
-        return expire_button(context)
+        raise ButtonExpired
     if current.persona is None:
         await instructions.remove(context.tx, context.lane)
     else:

@@ -12,9 +12,9 @@ from functools import partial
 from bot.chat.actions import (
     ActionContext,
     ActionResult,
+    ButtonExpired,
     build_hint,
     build_rows,
-    expire_button,
 )
 from bot.db.queues import jobs, outbox, snoozes
 from bot.db.queues.item_bodies import JobField, JobQuestion
@@ -62,14 +62,12 @@ async def handle_jobs(context: ActionContext) -> ActionResult:
 
 async def handle_job_button(context: ActionContext) -> ActionResult:
     """A button of the list or of a card; `context.args` is such as `pause:12:0`: action, job and page."""
-    button = _BUTTON.fullmatch(context.args)
-    if button is None:
-        return expire_button(context)
+    button = context.match_args(_BUTTON)
     if button["verb"] == "page":
         return ActionResult(replacement=await _build_list(context, int(button["number"])))
     action = _BUTTON_ACTIONS.get(button["verb"])
     if action is None:
-        return expire_button(context)
+        raise ButtonExpired
     job = await jobs.find(context.tx, int(button["number"]))
     is_restored = button["verb"].startswith("restore")
     if job is None or not _is_seen(context, job) or (job.state == "deleted") != is_restored:

@@ -4,7 +4,7 @@ from bot.chat.actions import (
     ActionContext,
     ActionDependencies,
     ActionResult,
-    expire_button,
+    ButtonExpired,
     reply_hint,
 )
 from bot.chat.commands.conversation import queue_task
@@ -49,7 +49,7 @@ async def handle_remind_button(context: ActionContext, item: int) -> ActionResul
     """The button below a time that was not read: the model reads the line, as its sender wrote it."""
     body = await requeued_items.take_failed(context.tx, item, context.lane, context.person, error=TIME_UNREAD)
     if body is None:
-        return expire_button(context)
+        raise ButtonExpired
     line = LINE_START + ReminderWish.parse(body).words
     await queue_task(context, (line,))
     text = context.translate("You asked: {question}", question=line)
@@ -73,7 +73,7 @@ async def handle_zone_button(context: ActionContext) -> ActionResult:
     try:
         zone = zones.resolve_zone(context.args)
     except UnclearTime:
-        return expire_button(context)
+        raise ButtonExpired from None
     owner = JobOwner(context.person, context.name, context.lane)
     return ActionResult(replacement=await set_zone(context.tx, context.deps, owner, zone, now=context.now))
 

@@ -8,9 +8,9 @@ from bot.chat.actions import (
     ActionContext,
     ActionResult,
     BestEffortCall,
+    ButtonExpired,
     build_part,
     build_rows,
-    expire_button,
 )
 from bot.db.people import people
 from bot.db.people.people import PersonLanguages
@@ -48,7 +48,7 @@ async def handle_language_button(context: ActionContext) -> ActionResult:
     """A button of /language; `context.args` is the language's code, or auto."""
     choice = _parse_choice(context.translate, context.args)
     if choice is None:
-        return expire_button(context)
+        raise ButtonExpired
     changed, result = await _change_language(context, choice)
     return replace(result, replacement=changed)
 

@@ -6,6 +6,7 @@ from bot.chat.quota import QuotaUsage, format_used_share, load_limit, load_quota
 from bot.db.people import admin_changes, limits, people
 from bot.db.people.admin_changes import LIMIT_VALUE
 from bot.db.people.limits import EVERYBODY, QuotaRule
+from bot.errors import ChangeRefused
 from bot.translations.formats import format_number
 from bot.translations.translator import Translator, translatable
 
@@ -24,7 +25,7 @@ async def handle_limits(context: ActionContext) -> ActionResult:
     if not context.args:
         return await _show_current(context)
     if context.role != "admin":
-        return reply_text(context.translate("Admins set limits. /limits shows yours."))
+        raise ChangeRefused("Admins set limits. /limits shows yours.")
     target, _, value = " ".join(context.args.split()).rpartition(" ")
     value = value.lower()
     if not target or not LIMIT_VALUE.fullmatch(value):

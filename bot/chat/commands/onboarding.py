@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from bot.chat.actions import ActionContext, ActionResult, reply_hint, reply_text
+from bot.chat.actions import ActionContext, ActionResult, reply_hint
 from bot.chat.commands.strangers import reject_stranger
 from bot.chat.commands.welcome import build_welcome
 from bot.db.people import people
 from bot.db.people.people import Person
+from bot.errors import ChangeRefused
 from bot.translations.translator import defer, translatable
 
 FIRST_LINK_USED_UP = translatable("This link no longer works. `canvasgram setup` shows a new one at once.")
@@ -30,7 +31,7 @@ async def join_by_link(context: ActionContext) -> ActionResult:
         return build_welcome(context, "admin")
     if not access.can_try_code(context.person, context.now):
         if context.role:
-            return reply_text(context.translate("That was too many attempts. Try again in an hour."))
+            raise ChangeRefused("That was too many attempts. Try again in an hour.")
         return await reject_stranger(context)
     before = await people.find(context.tx, context.person)
     role = await people.redeem_invite(

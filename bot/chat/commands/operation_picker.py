@@ -5,10 +5,9 @@ Ticks are stored with the source. A host other than the document's own is confir
 
 from collections.abc import Sequence
 
-from bot.chat.actions import ActionContext, ActionResult, build_rows, expire_button
+from bot.chat.actions import ActionContext, ActionResult, ButtonExpired, build_rows
 from bot.chat.commands.tool_tasks import write_tool_task
-from bot.chat.commands.tool_text import begin_admin_action, hash_name, truncate_text
-from bot.db.tools import sources
+from bot.chat.commands.tool_text import begin_admin_action, find_source, hash_name, truncate_text
 from bot.db.tools.sources import Source
 from bot.domain import Button, Part
 from bot.tool_registry import add_source, openapi_sources
@@ -88,16 +87,14 @@ def _format_operation(translate: Translator, operation: DocumentOperation, *, is
 async def show_page(context: ActionContext, payload: str) -> ActionResult:
     """Show another page of the list."""
     source, number = await _parse_payload(context, payload)
-    if source is None:
-        return expire_button(context)
     return ActionResult(replacement=build_operation_page(context.translate, source, number))
 
 
 async def toggle_operation(context: ActionContext, payload: str) -> ActionResult:
     """Tick an operation, or remove its tick."""
     source, index = await _parse_payload(context, payload)
-    if source is None or index >= len(openapi_sources.list_operations(source)):
-        return expire_button(context)
+    if index >= len(openapi_sources.list_operations(source)):
+        raise ButtonExpired
     changed = await add_source.toggle_operation(await begin_admin_action(context), source.name, index)
     place = index
     if changed.options.get("search"):
@@ -110,8 +107,6 @@ async def toggle_operation(context: ActionContext, payload: str) -> ActionResult
 async def show_all(context: ActionContext, payload: str) -> ActionResult:
     """Show all operations again, after a search."""
     source = await _find_source(context, payload)
-    if source is None:
-        return expire_button(context)
     widened = await add_source.narrow_list(await begin_admin_action(context), source.name, "")
     return ActionResult(replacement=build_operation_page(context.translate, widened, 0))
 
@@ -119,8 +114,6 @@ async def show_all(context: ActionContext, payload: str) -> ActionResult:
 async def add_chosen(context: ActionContext, payload: str) -> ActionResult:
     """Add what is ticked; hosts that nobody has confirmed are asked about first."""
     source = await _find_source(context, payload)
-    if source is None or not _list_chosen(source):
-        return expire_button(context)
     chosen = _list_chosen(source)
     hosts = openapi_sources.find_unconfirmed_hosts(source, chosen)
     if hosts:
@@ -132,8 +125,6 @@ async def confirm_hosts(context: ActionContext, payload: str) -> ActionResult:
     """Confirm the hosts that were shown and add what is ticked; ask again if the hosts have changed since."""
     name_hash, _, hosts_hash = payload.partition(":")
     source = await _find_source(context, name_hash)
-    if source is None or not _list_chosen(source):
-        return expire_button(context)
     chosen = _list_chosen(source)
     hosts = openapi_sources.find_unconfirmed_hosts(source, chosen)
     if hosts and hash_name(" ".join(hosts)) != hosts_hash:
@@ -170,21 +161,26 @@ async def _queue_pick(context: ActionContext, source: Source, chosen: Sequence[s
 
 
 def _list_chosen(source: Source) -> list[str]:
+    """The operations that are ticked. Raises ButtonExpired if none is."""
     operations = openapi_sources.list_operations(source)
-    chosen = source.options.get("chosen", ())
-    return [operations[index].operation for index in chosen if index < len(operations)]
+    indexes = source.options.get("chosen", ())
+    chosen = [operations[index].operation for index in indexes if index < len(operations)]
+    if not chosen:
+        raise ButtonExpired
+    return chosen
 
 
-async def _parse_payload(context: ActionContext, payload: str) -> tuple[Source | None, int]:
-    """Return the document and the number that a button names."""
+async def _parse_payload(context: ActionContext, payload: str) -> tuple[Source, int]:
+    """Return the document and the number that a button names. Raises ButtonExpired."""
     name_hash, _, number = payload.partition(":")
     if not number.isdecimal() or len(number) > 4:
-        return None, 0
+        raise ButtonExpired
     return await _find_source(context, name_hash), int(number)
 
 
-async def _find_source(context: ActionContext, name_hash: str) -> Source | None:
-    for source in await sources.list_all(context.tx):
-        if source.kind == "openapi" and hash_name(source.name) == name_hash:
-            return source
-    return None
+async def _find_source(context: ActionContext, name_hash: str) -> Source:
+    """Return the document that a button names. Raises ButtonExpired."""
+    source = await find_source(context, name_hash)
+    if source.kind != "openapi":
+        raise ButtonExpired
+    return source

@@ -7,8 +7,8 @@ from dataclasses import replace
 from bot.chat.actions import (
     ActionContext,
     ActionResult,
+    ButtonExpired,
     build_pages,
-    expire_button,
     redraw_list,
     reply_change,
     reply_hint,
@@ -70,7 +70,7 @@ async def handle_people_button(context: ActionContext) -> ActionResult:
     change = _BUTTON_CHANGES.get(verb)
     person_id = _parse_number(target)
     if change is None or person_id is None:
-        return expire_button(context)
+        raise ButtonExpired
     if newer_decision := await _describe_newer_decision(context, verb, person_id):
         return redraw_list(newer_decision, await _build_list(context))
     result = await change_person(context, change, person_id)
@@ -98,10 +98,8 @@ async def _add_person(context: ActionContext, code_or_number: str) -> ActionResu
         return await change_person(context, PeopleChanges.let_in, stranger.id)
     person_id = _parse_number(code_or_number)
     if person_id is None:
-        return reply_text(
-            context.translate(
-                "Nobody is waiting with this code. Codes are valid for an hour; /people shows who is waiting."
-            )
+        raise ChangeRefused(
+            "Nobody is waiting with this code. Codes are valid for an hour; /people shows who is waiting."
         )
     return await change_person(context, PeopleChanges.let_in, person_id)
 

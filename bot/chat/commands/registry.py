@@ -48,6 +48,7 @@ from bot.chat.commands import (
     welcome,
 )
 from bot.db.people.people import RoleOrBlocked
+from bot.errors import ChangeRefused
 from bot.telegram.best_effort_calls import CommandMenu
 from bot.translations.translator import Translator, load_translator, translatable
 from tools.search.tool import SEARCH_TOOL_NAME
@@ -165,9 +166,7 @@ async def reply_unknown(context: ActionContext) -> ActionResult:
     command = f"/{name[:MAX_NAME_CHARS]}"
     near_name = find_near_command(name[:MAX_NAME_CHARS], context.role, in_group=context.is_group)
     if near_name is None:
-        return reply_text(
-            context.translate("I don't know {command}. /help shows what I can do.", command=command)
-        )
+        raise ChangeRefused("I don't know {command}. /help shows what I can do.", command=command)
     offer = f"/{near_name}"
     if args and len(args) <= MAX_OFFERED_CHARS:
         offer = f"{offer} {args}"
@@ -178,17 +177,15 @@ async def reply_unknown(context: ActionContext) -> ActionResult:
 
 
 async def reply_privately_only(context: ActionContext) -> ActionResult:
-    return reply_text(
-        context.translate(
-            "{command} works only in our private chat: @{name}",
-            command=f"/{context.args}",
-            name=context.deps.settings.bot_name,
-        )
+    raise ChangeRefused(
+        "{command} works only in our private chat: @{name}",
+        command=f"/{context.args}",
+        name=context.deps.settings.bot_name,
     )
 
 
 async def reply_admins_only(context: ActionContext) -> ActionResult:
-    return reply_text(context.translate("{command} is for admins.", command=f"/{context.args}"))
+    raise ChangeRefused("{command} is for admins.", command=f"/{context.args}")
 
 
 async def handle_start(context: ActionContext) -> ActionResult:

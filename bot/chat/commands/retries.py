@@ -5,9 +5,8 @@ A reaction to an answer is a verdict on it: it is stored, and nothing is said.
 
 import re
 from dataclasses import replace
-from functools import partial
 
-from bot.chat.actions import ActionContext, ActionResult, expire_button, reply_text
+from bot.chat.actions import ActionContext, ActionResult, ButtonExpired, reply_text
 from bot.chat.commands.conversation import queue_task
 from bot.chat.quota import QUOTA_ENDING
 from bot.db.conversations import retries, verdicts
@@ -15,11 +14,10 @@ from bot.db.conversations.retries import LastTurn
 from bot.db.conversations.verdicts import AnswerMessage
 from bot.db.queues import edited_messages, inbox, outbox
 from bot.domain import Button, Part
+from bot.errors import ChangeRefused
 from bot.telegram.incoming.verdicts import judge_reactions
 from bot.translations.formats import format_list
-from bot.translations.translator import translatable
 
-RETRY_REFUSAL = translatable("Only the person who asked can get a new answer.")
 _BUTTON_ARGS = re.compile(r"([0-9]{1,18})(:think)?", re.ASCII)
 
 
@@ -27,25 +25,21 @@ async def handle_retry(context: ActionContext) -> ActionResult:
     """/retry."""
     last = await retries.find_last_turn(context.tx, context.lane, before_item=context.item.id)
     if last is None:
-        return reply_text(context.translate("There's nothing in this conversation to try again."))
-    if not may_repeat(context, last):
-        return reply_text(context.translate(RETRY_REFUSAL))
+        raise ChangeRefused("There's nothing in this conversation to try again.")
+    _check_may_repeat(context, last)
     return await _try_again(context, last)
 
 
 async def handle_retry_button(context: ActionContext) -> ActionResult:
     """The button of the question whether tools may run a second time."""
-    match = _BUTTON_ARGS.fullmatch(context.args)
-    if match is None:
-        return expire_button(context)
+    match = context.match_args(_BUTTON_ARGS)
     last = await retries.find_last_turn(context.tx, context.lane, before_item=context.item.id)
     if last is None or last.id != int(match[1]):
         return ActionResult(
             toast=context.translate("This is no longer the last answer."),
             replacement=Part(context.translate("OK, I won't try again.")),
         )
-    if not may_repeat(context, last):
-        return ActionResult(toast=context.translate(RETRY_REFUSAL))
+    _check_may_repeat(context, last)
     queued = await _repeat_turn(context, last, with_thinking=bool(match[2]))
     line = context.translate("Trying again.")
     return replace(queued, toast=line, replacement=Part(line))
@@ -68,23 +62,25 @@ async def handle_reaction(context: ActionContext) -> ActionResult:
 
 async def handle_offer_button(context: ActionContext) -> ActionResult:
     """[Answer again] or [With thinking] below an answer."""
-    match = _BUTTON_ARGS.fullmatch(context.args)
-    message = context.item.body["callback_query"].get("message")
-    if match is None or message is None:
-        return expire_button(context)
+    match = context.match_args(_BUTTON_ARGS)
+    remove_buttons = context.remove_tapped_buttons()
+    if not remove_buttons:
+        raise ButtonExpired
     if await inbox.is_lane_busy(context.tx, context.lane):
-        return ActionResult(toast=context.translate("I'm already working on something newer."))
-    client = context.deps.best_effort_calls
-    remove_buttons = (partial(client.remove_buttons, context.lane, message["message_id"]),)
+        raise ChangeRefused("I'm already working on something newer.")
     last = await retries.find_last_turn(context.tx, context.lane, before_item=context.item.id)
     if last is None or last.id != int(match[1]):
         line = context.translate("This is no longer the last answer.")
         return ActionResult(toast=line, best_effort_calls=remove_buttons)
-    if not may_repeat(context, last):
-        return ActionResult(toast=context.translate(RETRY_REFUSAL))
+    _check_may_repeat(context, last)
     result = await _try_again(context, last, with_thinking=bool(match[2]))
     toast = "" if result.parts else context.translate("Trying again.")
     return replace(result, toast=toast, best_effort_calls=remove_buttons)
+
+
+def _check_may_repeat(context: ActionContext, last_turn: LastTurn) -> None:
+    if not may_repeat(context, last_turn):
+        raise ChangeRefused("Only the person who asked can get a new answer.")
 
 
 def may_repeat(context: ActionContext, last_turn: LastTurn) -> bool:

@@ -7,7 +7,7 @@ import logging
 import re
 from dataclasses import replace
 
-from bot.chat.actions import ActionContext, ActionResult, build_part, expire_button, reply_text
+from bot.chat.actions import ActionContext, ActionResult, build_part, reply_text
 from bot.chat.commands.people import change_person
 from bot.chat.commands.people_changes import PeopleChanges, describe_decision
 from bot.db.people import people
@@ -132,9 +132,7 @@ async def handle_card_button(context: ActionContext) -> ActionResult:
 
     An admin who taps after another one sees what that one did.
     """
-    match = _BUTTON.fullmatch(context.args)
-    if match is None:
-        return expire_button(context)
+    match = context.match_args(_BUTTON)
     person = int(match[2])
     if decision := await describe_decision(context.tx, person):
         outcome = decision(context.translate)
@@ -149,5 +147,5 @@ async def let_in_by_code(context: ActionContext) -> ActionResult:
     """Let in the stranger whose code an admin has pasted; `context.args` is the code."""
     stranger = await people.find_stranger_by_code(context.tx, context.args, now=context.now)
     if stranger is None:
-        return expire_button(context)
+        return ActionResult()
     return await change_person(context, PeopleChanges.let_in, stranger.id)

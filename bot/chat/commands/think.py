@@ -1,11 +1,10 @@
 """/think: shows whether turns of this chat think, with a button for each mode, and changes it."""
 
 from bot.chat.actions import (
-    STRANGER_REFUSAL,
     ActionContext,
     ActionResult,
+    ButtonExpired,
     build_hint,
-    expire_button,
     reply_hint,
     reply_text,
 )
@@ -45,8 +44,7 @@ async def handle_think(context: ActionContext) -> ActionResult:
                 "Write `/think auto`, `/think on` or `/think off`. /think shows the current setting."
             )
         )
-    if not context.may_change_chat:
-        return reply_text(context.translate(STRANGER_REFUSAL))
+    context.check_may_change_chat()
     await chat_settings.set_think_mode(context.tx, context.lane, mode)
     return reply_text(context.translate(_CHANGES[mode]))
 
@@ -55,9 +53,8 @@ async def handle_think_button(context: ActionContext) -> ActionResult:
     """A button of /think."""
     mode = _parse_mode(context.args)
     if mode is None:
-        return expire_button(context)
-    if not context.may_change_chat:
-        return ActionResult(toast=context.translate(STRANGER_REFUSAL))
+        raise ButtonExpired
+    context.check_may_change_chat()
     await chat_settings.set_think_mode(context.tx, context.lane, mode)
     return ActionResult(
         toast=context.translate(_CHANGES[mode]), replacement=_build_settings_part(context, mode)

@@ -3,7 +3,8 @@
 import re
 from functools import partial
 
-from bot.chat.actions import ActionContext, ActionResult, expire_button, reply_text
+from bot.chat.actions import ActionContext, ActionResult, ButtonExpired
+from bot.errors import ChangeRefused
 from bot.translations.translator import translatable
 from tools.base import ToolAnswer
 
@@ -13,16 +14,14 @@ _DATA = re.compile(r"([0-9a-f]{12}):(no|[0-9]{1,2})")
 
 async def handle_answer_button(context: ActionContext) -> ActionResult:
     """A button of a question; `context.args` is its key and the number of the choice, or `no`."""
-    match = _DATA.fullmatch(context.args)
+    match = context.match_args(_DATA)
     questions = context.deps.turns.questions
-    if match is None:
-        return expire_button(context)
     choice = None if match[2] == "no" else int(match[2])
     answer = questions.find_choice(match[1], choice, context.person)
     if answer is None and context.speaks_for(context.lane.chat):
         answer = questions.find_choice(match[1], choice, context.lane.chat)
     if answer is None:
-        return expire_button(context)
+        raise ButtonExpired
     take = partial(questions.answer, match[1], answer)
     if answer.has_declined:
         return ActionResult(toast=context.translate("Declined."), after_commit=(take,))
@@ -34,7 +33,7 @@ async def take_reply(key: str, context: ActionContext) -> ActionResult:
     questions = context.deps.turns.questions
     question = questions.find_question(key, context.person)
     if question is None:
-        return reply_text(context.translate(CLOSED_NOTICE))
+        raise ChangeRefused(CLOSED_NOTICE)
     if not question.takes_reply:
-        return reply_text(context.translate("Please tap one of the buttons."))
+        raise ChangeRefused("Please tap one of the buttons.")
     return ActionResult(after_commit=(partial(questions.answer, key, ToolAnswer(context.args)),))

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from bot.chat.actions import ActionContext, ActionResult, SubAction, build_rows, expire_button
+from bot.chat.actions import ActionContext, ActionResult, ButtonExpired, SubAction, build_rows
 from bot.chat.commands import operation_picker
 from bot.chat.commands.tool_text import (
     ButtonRows,
     begin_admin_action,
     build_parts,
-    find_tool_by_hash,
+    find_source,
+    find_tool_name,
     hash_name,
     load_person_names,
     truncate_text,
@@ -39,7 +40,7 @@ async def handle_tool_button(context: ActionContext) -> ActionResult:
     verb, _, payload = context.args.partition(":")
     action = _BUTTON_ACTIONS.get(verb)
     if action is None:
-        return expire_button(context)
+        raise ButtonExpired
     result = await action(context, payload)
     return replace(result, changes_tools=verb in _CHANGING_ACTIONS)
 
@@ -118,30 +119,24 @@ async def build_removal_question(context: ActionContext, name: str) -> Part:
 async def _show_page(context: ActionContext, payload: str) -> ActionResult:
     if payload.isdecimal() and len(payload) < 5:
         return ActionResult(replacement=await build_tool_page(context, int(payload)))
-    return expire_button(context)
+    raise ButtonExpired
 
 
 async def _show_card(context: ActionContext, payload: str) -> ActionResult:
-    tool = await find_tool_by_hash(context, payload)
-    if tool is None:
-        return expire_button(context)
-    return ActionResult(replacement=await _build_card(context, tool.name))
+    name = await find_tool_name(context, payload)
+    return ActionResult(replacement=await _build_card(context, name))
 
 
 async def _set_enabled(context: ActionContext, payload: str, *, enabled: bool) -> ActionResult:
-    tool = await find_tool_by_hash(context, payload)
-    if tool is None:
-        return expire_button(context)
-    await admin_actions.set_enabled(await begin_admin_action(context), tool.name, enabled=enabled)
-    toast = context.translate(SWITCHED[enabled], name=tool.name)
-    return ActionResult(toast=toast, replacement=await _build_card(context, tool.name))
+    name = await find_tool_name(context, payload)
+    await admin_actions.set_enabled(await begin_admin_action(context), name, enabled=enabled)
+    toast = context.translate(SWITCHED[enabled], name=name)
+    return ActionResult(toast=toast, replacement=await _build_card(context, name))
 
 
 async def _ask_removal(context: ActionContext, payload: str) -> ActionResult:
-    tool = await find_tool_by_hash(context, payload)
-    if tool is None:
-        return expire_button(context)
-    return ActionResult(replacement=await build_removal_question(context, tool.name))
+    name = await find_tool_name(context, payload)
+    return ActionResult(replacement=await build_removal_question(context, name))
 
 
 async def _remove(context: ActionContext, payload: str) -> ActionResult:
@@ -157,28 +152,24 @@ async def _remove(context: ActionContext, payload: str) -> ActionResult:
 
 
 async def _ask_acceptance(context: ActionContext, payload: str) -> ActionResult:
-    tool = await find_tool_by_hash(context, payload)
-    if tool is None:
-        return expire_button(context)
-    return ActionResult(parts=await build_acceptance_parts(context, tool.name))
+    name = await find_tool_name(context, payload)
+    return ActionResult(parts=await build_acceptance_parts(context, name))
 
 
-async def _accept(context: ActionContext, payload: str, *, confirmed: bool = False) -> ActionResult:
+async def _accept(context: ActionContext, payload: str, *, confirmed: bool) -> ActionResult:
     """Accept the change that was shown; a flagged one has to be confirmed a second time."""
     name_hash, _, change_hash = payload.partition(":")
-    tool = await find_tool_by_hash(context, name_hash)
-    if tool is None:
-        return expire_button(context)
+    name = await find_tool_name(context, name_hash)
     action = await begin_admin_action(context)
-    change = await admin_actions.get_pending_change(action, tool.name)
+    change = await admin_actions.get_pending_change(action, name)
     if change_hash != change.hash[:_HASH_CHARS]:
-        return ActionResult(toast=context.translate(CHANGED_AGAIN, name=tool.name))
+        raise ChangeRefused(CHANGED_AGAIN, name=name)
     try:
-        await admin_actions.accept_change(action, tool.name, seen_hash=change.hash, confirmed=confirmed)
+        await admin_actions.accept_change(action, name, seen_hash=change.hash, confirmed=confirmed)
     except NeedsConfirming as doubt:
         return ActionResult(replacement=_build_confirmation(context.translate, doubt, name_hash, change_hash))
-    toast = context.translate("{name} has been accepted.", name=tool.name)
-    return ActionResult(toast=toast, replacement=await _build_card(context, tool.name))
+    toast = context.translate("{name} has been accepted.", name=name)
+    return ActionResult(toast=toast, replacement=await _build_card(context, name))
 
 
 def _build_confirmation(
@@ -214,14 +205,11 @@ async def build_source_acceptance_parts(context: ActionContext, name: str) -> tu
 async def _accept_source(context: ActionContext, payload: str) -> ActionResult:
     """Accept what was shown of a source."""
     name_hash, _, pending_hash = payload.partition(":")
-    names = [source.name for source in await sources.list_all(context.tx)]
-    name = next((name for name in names if hash_name(name) == name_hash), None)
-    if name is None:
-        return expire_button(context)
+    name = (await find_source(context, name_hash)).name
     action = await begin_admin_action(context)
     pending = await source_actions.get_pending_source(action, name)
     if pending_hash != pending.hash[:_HASH_CHARS]:
-        return ActionResult(toast=context.translate(CHANGED_AGAIN, name=name))
+        raise ChangeRefused(CHANGED_AGAIN, name=name)
     await source_actions.accept_source(action, name, seen_hash=pending.hash)
     names = [change.tool_name for change in pending.changes]
     text = context.translate("Accepted: {names}.", names=format_series(context.translate, names))
@@ -261,7 +249,7 @@ _BUTTON_ACTIONS: dict[str, SubAction] = {
     "drop": _ask_removal,
     "gone": _remove,
     "see": _ask_acceptance,
-    "take": _accept,
+    "take": partial(_accept, confirmed=False),
     "sure": partial(_accept, confirmed=True),
     "all": _accept_source,
     "list": operation_picker.show_page,

@@ -3,12 +3,14 @@
 import hashlib
 from collections.abc import Sequence
 
-from bot.chat.actions import MAX_PAGE_UNITS, ActionContext, count_utf16_units
+from bot.chat.actions import MAX_PAGE_UNITS, ActionContext, ButtonExpired, count_utf16_units
 from bot.db.people import people
+from bot.db.tools import sources
+from bot.db.tools.sources import Source
 from bot.domain import Button, Part
 from bot.tool_registry.admin_actions import AdminAction, begin_action
 from bot.tool_registry.formatting import NameLookup
-from bot.tool_registry.tool_info import ToolInfo, load_tool_infos
+from bot.tool_registry.tool_info import load_tool_infos
 
 ButtonRows = tuple[tuple[Button, ...], ...]
 
@@ -47,10 +49,20 @@ def hash_name(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()[:12]
 
 
-async def find_tool_by_hash(context: ActionContext, name_hash: str) -> ToolInfo | None:
-    """Return the tool that a button is about, if it still exists."""
-    tools = await load_tool_infos(context.tx, context.deps.tools.builtin)
-    return next((tool for tool in tools if hash_name(tool.name) == name_hash), None)
+async def find_tool_name(context: ActionContext, name_hash: str) -> str:
+    """Return the name of the tool that a button is about. Raises ButtonExpired."""
+    for tool in await load_tool_infos(context.tx, context.deps.tools.builtin):
+        if hash_name(tool.name) == name_hash:
+            return tool.name
+    raise ButtonExpired
+
+
+async def find_source(context: ActionContext, name_hash: str) -> Source:
+    """Return the source that a button is about. Raises ButtonExpired."""
+    for source in await sources.list_all(context.tx):
+        if hash_name(source.name) == name_hash:
+            return source
+    raise ButtonExpired
 
 
 async def load_person_names(context: ActionContext) -> NameLookup:

@@ -4,7 +4,8 @@ For admins `/usage all` ranks people and chats. In a group it is what was taken 
 answered is imported with the first answer: reports would take each start a while.
 """
 
-from bot.chat.actions import ActionContext, ActionResult, expire_button, reply_hint, reply_text
+from bot.chat.actions import ActionContext, ActionResult, ButtonExpired, reply_hint
+from bot.errors import ChangeRefused
 from bot.translations.translator import translatable
 
 _HELP = translatable("/usage shows what you've used; `/usage chart` draws it.")
@@ -20,11 +21,11 @@ async def handle_usage(context: ActionContext) -> ActionResult:
     is_admin = context.role == "admin"
     for_everybody = "all" in words
     if for_everybody and context.is_group:
-        return reply_text(context.translate("That works only in our private chat."))
+        raise ChangeRefused("That works only in our private chat.")
     if words - {"all", "chart"}:
         return reply_hint(context.translate(_ADMIN_HELP if is_admin else _HELP))
     if for_everybody and not is_admin:
-        return reply_text(context.translate("{command} is for admins.", command="/usage all"))
+        raise ChangeRefused("{command} is for admins.", command="/usage all")
     from bot.chat.commands import usage_answers
 
     if "chart" in words:
@@ -49,10 +50,8 @@ async def handle_details_button(context: ActionContext, turn: int) -> ActionResu
 async def handle_chart_button(context: ActionContext) -> ActionResult:
     """The button that draws one's own 30 days, or, below figures for admins, everybody's."""
     everybody = context.args == "all"
-    if everybody and context.is_group:
-        return expire_button(context)
-    if everybody and context.role != "admin":
-        return expire_button(context)
+    if everybody and (context.is_group or context.role != "admin"):
+        raise ButtonExpired
     from bot.chat.commands import usage_answers
 
     result = await usage_answers.build_chart(context, for_everybody=everybody)

@@ -27,6 +27,7 @@ from bot.db.usage.turn_steps import load_steps
 from bot.db.usage.usage_sums import Scope
 from bot.db.usage.verdict_sums import sum_verdicts
 from bot.domain import Button, Part
+from bot.errors import ChangeRefused
 from bot.translations.formats import format_share
 from bot.usage.local_times import start_of_day
 from bot.usage.queries import load_report
@@ -149,7 +150,7 @@ async def build_details(context: ActionContext, turn: int) -> ActionResult:
     """The details of a turn, in place of the figures."""
     details = await load_steps(context.tx, turn, with_texts=False)
     if details is None or details.chat != context.lane.key or details.ended_at is None:
-        return ActionResult(toast=context.translate("I don't have a record of this answer."))
+        raise ChangeRefused("I don't have a record of this answer.")
     row = (Button(context.translate("Back"), "usage"), _chart_button(context))
     if _is_admins_own(context):
         text = format_details(context.translate, details, output_unit=await context.find_output_unit())

@@ -1,9 +1,10 @@
 """/voice: shows which answers of this chat are spoken, and changes it."""
 
-from bot.chat.actions import STRANGER_REFUSAL, ActionContext, ActionResult, reply_hint, reply_text
+from bot.chat.actions import ActionContext, ActionResult, reply_hint, reply_text
 from bot.chat.unreachable_chats import VOICE_REFUSED
 from bot.db.conversations import chat_settings
 from bot.db.conversations.chat_settings import VoiceMode
+from bot.errors import ChangeRefused
 from bot.translations.translator import translatable
 
 NO_SPEECH = translatable("I can't speak here: no voice is set up.")
@@ -19,7 +20,7 @@ _CHANGES: dict[str, VoiceMode] = {"auto": "auto", "on": "on", "off": "off"}
 async def handle_voice(context: ActionContext) -> ActionResult:
     """/voice, and the mode that may follow it."""
     if not context.deps.turns.can_speak:
-        return reply_text(context.translate(NO_SPEECH))
+        raise ChangeRefused(NO_SPEECH)
     chat = context.lane.chat
     if not context.args:
         state = _STATES[await chat_settings.load_voice_mode(context.tx, chat)]
@@ -32,7 +33,6 @@ async def handle_voice(context: ActionContext) -> ActionResult:
                 "Write `/voice on`, `/voice off` or `/voice auto`. /voice shows the current setting."
             )
         )
-    if not context.may_change_chat:
-        return reply_text(context.translate(STRANGER_REFUSAL))
+    context.check_may_change_chat()
     await chat_settings.set_voice_mode(context.tx, chat, mode)
     return reply_text(context.translate(_STATES[mode]))
