@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from bot.attachments.outgoing_files import plan_file_parts
 from bot.chat.access import ACCESS_LOST
@@ -32,15 +32,13 @@ class ActionOutdated(Exception):
     """An admin's act was about to be stored when they were one no more, or another number of its group."""
 
 
+@dataclass(frozen=True, slots=True)
 class ActionRunner:
     """Runs actions, for one update or several of a lane or a person."""
 
-    def __init__(
-        self, database: Database, deps: ActionDependencies, *, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._database = database
-        self._deps = deps
-        self._clock = clock
+    database: Database
+    deps: ActionDependencies
+    clock: Callable[[], float] = time.time
 
     async def run(
         self,
@@ -58,27 +56,27 @@ class ActionRunner:
         the reason is said.
         """
         first = updates[0]
-        now = self._clock()
+        now = self.clock()
         ids = [update.item.id for update in updates]
         lane = first.lane or Lane(0)
 
         async def build_context(tx: Transaction) -> ActionContext:
             known_lane = await group_rows.find_lane(tx, lane)
             if known_lane != lane:
-                self._deps.groups.directory.move(known_lane.chat, lane.chat)
+                self.deps.groups.directory.move(known_lane.chat, lane.chat)
                 raise ActionOutdated
             person = first.person or 0
             await self._check_role(tx, person, role)
             translate = self.get_translator(first, role)
             return ActionContext(
-                tx, self._deps, first.item, lane, person, first.name, role, args, now, translate, moderates
+                tx, self.deps, first.item, lane, person, first.name, role, args, now, translate, moderates
             )
 
         result: ActionResult | None = None
         if isinstance(action, ReadOnlyAction):
-            async with self._database.long_read_transaction() as tx:
+            async with self.database.long_read_transaction() as tx:
                 result = await _act(action, await build_context(tx), first)
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             if result is None:
                 result = await _act(action, await build_context(tx), first)
             if result.parts:
@@ -95,18 +93,18 @@ class ActionRunner:
             callback()
         if result.changes_tools:
             with contextlib.suppress(StoreUnavailable):  # it is noticed a little later
-                await self._deps.tools.registry.refresh()
+                await self.deps.tools.registry.refresh()
         await self._make_best_effort_calls(first, result)
         return result.goes_on
 
     async def _check_role(self, tx: Transaction, person: int, role: RoleOrBlocked | None) -> None:
         """Raise ActionOutdated if an admin is one no more."""
-        configured_admins = self._deps.access.configured_admins
+        configured_admins = self.deps.access.configured_admins
         if role == "admin" and await people.load_role(tx, person, configured_admins) != "admin":
             raise ActionOutdated
 
     async def _make_best_effort_calls(self, update: ParsedUpdate, result: ActionResult) -> None:
-        client = self._deps.best_effort_calls
+        client = self.deps.best_effort_calls
         if update.tap:
             await client.answer_callback_query(update.tap.id, result.toast)
             if result.replacement and update.tap.message_id is not None and update.lane:
@@ -116,10 +114,10 @@ class ActionRunner:
 
     def get_translator(self, update: ParsedUpdate, role: RoleOrBlocked | None) -> Translator:
         """Return the translator for the person who sent this; nothing is stored of one without a role."""
-        is_known = update.person is not None and self._deps.access.get_role(update.person) is not None
+        is_known = update.person is not None and self.deps.access.get_role(update.person) is not None
         if role is None or update.person is None or not is_known:
             return load_translator(match_language(update.language_code))
-        return self._deps.access.get_translator(update.person)
+        return self.deps.access.get_translator(update.person)
 
 
 async def _act(action: Action, context: ActionContext, update: ParsedUpdate) -> ActionResult:

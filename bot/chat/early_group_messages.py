@@ -6,6 +6,7 @@ questions behind it. Or another replica let the group in, or saw it become a sup
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from bot.chat.group_directory import GroupDirectory
 from bot.db.engine import Database
@@ -14,25 +15,19 @@ from bot.domain import InboxItem
 from bot.telegram.incoming.envelope import read_envelope
 
 
+@dataclass(frozen=True, slots=True)
 class EarlyGroupMessages:
     """Gives such messages their place, from which they are taken as any other."""
 
-    def __init__(
-        self,
-        database: Database,
-        groups: GroupDirectory,
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._database = database
-        self._groups = groups
-        self._clock = clock
+    database: Database
+    groups: GroupDirectory
+    clock: Callable[[], float] = time.time
 
     async def place(self, item: InboxItem) -> bool:
         """Store a running item as what it is by now; False if it is nothing else than before."""
-        update = read_envelope(item.body, self._clock(), self._groups)
+        update = read_envelope(item.body, self.clock(), self.groups)
         if update is None or update.is_for_others or update.shape == item.shape:
             return False
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             await unplaced_items.place(tx, item.id, update.shape, update.lane, update.message_id)
         return True

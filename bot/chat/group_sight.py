@@ -4,7 +4,7 @@ Asked of Telegram when the bot gets into a group or its rights change there, and
 that it is in. While Telegram does not answer, what was known stays.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from bot.chat.group_directory import GroupDirectory
@@ -23,35 +23,35 @@ def judge_sight(rights: BotRights, *, known: bool | None) -> bool:
     return rights.is_administrator or (rights.has_privacy_off and known is not False)
 
 
+@dataclass(frozen=True, slots=True)
 class GroupSight:
     """Notes what Telegram says in the database and in memory."""
 
-    def __init__(self, rights: BotRightsReader, database: Database, directory: GroupDirectory) -> None:
-        self._rights = rights
-        self._database = database
-        self._directory = directory
+    rights: BotRightsReader
+    database: Database
+    directory: GroupDirectory
 
     async def find(self, chat: int, *, was_added: bool = False) -> bool | None:
         """Return whether the bot sees every message of a group that it is in; None: nobody says.
 
         `was_added`: it has just been added, so what was known before says nothing.
         """
-        group = self._directory.find(chat)
+        group = self.directory.find(chat)
         known = group.hears_all if group is not None and not was_added else None
-        rights = await self._rights.read(chat)
+        rights = await self.rights.read(chat)
         return known if rights is None else judge_sight(rights, known=known)
 
     async def update_all(self) -> None:
         """Find out what the bot sees in each group that it is in, one after the other."""
-        for listed in self._directory.list_present():
+        for listed in self.directory.list_present():
             hears_all = await self.find(listed.chat)
-            group = self._directory.find(listed.chat)
+            group = self.directory.find(listed.chat)
             if group is not None and group.state != "left" and group.hears_all != hears_all:
                 await retry_until_available(partial(self._store, group.chat, hears_all))
 
     async def _store(self, chat: int, hears_all: bool | None) -> None:
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             await groups.set_hears_all(tx, chat, hears_all)
-        group = self._directory.find(chat)
+        group = self.directory.find(chat)
         if group is not None:
-            self._directory.remember(replace(group, hears_all=hears_all))
+            self.directory.remember(replace(group, hears_all=hears_all))

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from bot.db.engine import Database
@@ -29,19 +30,13 @@ RETRY_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class GuestQueries:
     """Gives each query its first answer, and queues it for its turn."""
 
-    def __init__(
-        self,
-        database: Database,
-        client: TelegramClient,
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._database = database
-        self._client = client
-        self._clock = clock
+    database: Database
+    client: TelegramClient
+    clock: Callable[[], float] = time.time
 
     async def answer(self, update: ParsedUpdate, translate: Translator) -> None:
         """Answer a query that has no lane yet; `translate` is into its person's language."""
@@ -57,35 +52,35 @@ class GuestQueries:
         query_id = item.body["message"]["guest_query_id"]
         outcome: DeliveryOutcome
         while True:
-            async with self._database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 if not await guest_queries.mark_being_answered(tx, item.id):
                     return ""
-            outcome, inline_message_id = await self._client.answer_guest_query(query_id, FIRST_TEXT)
+            outcome, inline_message_id = await self.client.answer_guest_query(query_id, FIRST_TEXT)
             if isinstance(outcome, DeliverySuccess):
                 return inline_message_id
             _log.warning("a guest query was not answered: %s", outcome, extra={"action": "guest.failed"})
-            is_late = self._clock() > item.received_at + WINDOW_SECONDS
+            is_late = self.clock() > item.received_at + WINDOW_SECONDS
             if is_late or not isinstance(outcome, DeliveryFailure):
                 return ""
             await retry_until_available(partial(self._note_failure, item.id))
             await asyncio.sleep(outcome.retry_after_seconds or RETRY_SECONDS)
 
     async def _note_failure(self, item: int) -> None:
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             await guest_queries.mark_not_answered(tx, item)
 
     async def _queue(self, update: ParsedUpdate, inline_message_id: str) -> None:
         assert update.person is not None
         assert update.lane is not None
         lane = Lane.for_guest(update.person, update.lane.chat)
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             await guest_queries.store_answered(
                 tx,
                 update.item.id,
                 lane,
                 text=FIRST_TEXT,
                 inline_message_id=inline_message_id,
-                now=self._clock(),
+                now=self.clock(),
             )
 
     async def _give_up(self, update: ParsedUpdate, translate: Translator) -> None:
@@ -97,8 +92,8 @@ class GuestQueries:
         else:
             text = translate("I couldn't answer you in another chat. Please ask me there again.")
         private_lane = Lane(update.person)
-        async with self._database.transaction() as tx:
-            now = self._clock()
+        async with self.database.transaction() as tx:
+            now = self.clock()
             await outbox.add(tx, item=update.item.id, lane=private_lane, parts=(Part(text),), now=now)
             await inbox.mark_done(tx, [update.item.id], now=now)
             await inbox.forget_body(tx, [update.item.id])

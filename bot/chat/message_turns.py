@@ -5,7 +5,7 @@ If there is nothing to be answered, the sender reads why.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -46,72 +46,60 @@ from bot.turns import TurnHandle, TurnRequest
 QUOTE_AFTER_SECONDS = 2.0  # an answer that comes later says which message it is about
 
 
+@dataclass(frozen=True, slots=True)
 class MessageTurns:
     """Answers messages; `actions` reply to those that need no turn."""
 
-    def __init__(
-        self,
-        database: Database,
-        deps: ActionDependencies,
-        attachment_loader: AttachmentLoader,
-        actions: ActionRunner,
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._database = database
-        self._deps = deps
-        self._attachment_loader = attachment_loader
-        self._actions = actions
-        self._clock = clock
+    database: Database
+    deps: ActionDependencies
+    attachment_loader: AttachmentLoader
+    actions: ActionRunner
+    clock: Callable[[], float] = time.time
 
     async def run(self, updates: Sequence[ParsedUpdate], lane: Lane, translate: Translator) -> None:
         """Answer messages of one person in a lane; `translate` is into their language."""
         first = updates[0]
         assert first.person is not None
-        if zone := await find_zone_answer(self._database, first):
-            await self._actions.run([first], "member", handle_zone, zone)
+        if zone := await find_zone_answer(self.database, first):
+            await self.actions.run([first], "member", handle_zone, zone)
             if updates[1:]:
                 await self.run(updates[1:], lane, translate)
             return
         coordinates = find_newest_location(updates)
         if coordinates and first.item.attempt == 1:  # later its person may have set another zone since
             owner = JobOwner(first.person, first.name, lane)
-            await follow_location(self._database, self._deps, coordinates, owner, now=self._clock())
+            await follow_location(self.database, self.deps, coordinates, owner, now=self.clock())
         identity = None
         if lane.is_group or lane.is_guest:
-            identity = self._deps.groups.directory.get_identity(lane.chat)
+            identity = self.deps.groups.directory.get_identity(lane.chat)
         if lane.is_guest and not first.item.has_turn:
             await self._begin_guest_conversation(first, lane)
-        messages = self._attachment_loader.mark_unusable(
-            [_to_message(update, identity) for update in updates]
-        )
+        messages = self.attachment_loader.mark_unusable([_to_message(update, identity) for update in updates])
         speaker = await self._find_speaker(first, lane)
         judged = await self._judge_sound(messages, lane)
         if judged is None:
-            await self._actions.run(updates, "member", _ask_about_sound, "")
+            await self.actions.run(updates, "member", _ask_about_sound, "")
             return
         messages = judged
         if any(message.needs_fetch for message in messages):
             request = self._build_request(updates, messages, lane, translate, speaker)
             complete = partial(self._complete_request, updates, messages, request)
-            await self._deps.turns.quota_gate.run(request, complete)
+            await self.deps.turns.quota_gate.run(request, complete)
             return
         refusal = explain_refusal(messages, translate)
         if refusal and not await self._has_decided_attachments(first.item):
             await self._refuse(updates, refusal)
             return
-        await self._deps.turns.quota_gate.run(
-            self._build_request(updates, messages, lane, translate, speaker)
-        )
+        await self.deps.turns.quota_gate.run(self._build_request(updates, messages, lane, translate, speaker))
 
     async def _judge_sound(
         self, messages: Sequence[IncomingMessage], lane: Lane
     ) -> list[IncomingMessage] | None:
         """The messages, without sound that may not leave the network; None: the chat has not said."""
-        outside_speech = self._deps.turns.outside_speech
+        outside_speech = self.deps.turns.outside_speech
         if not any(map(_has_sound, messages)):
             return [*messages]
-        async with self._database.read_transaction() as tx:
+        async with self.database.read_transaction() as tx:
             is_allowed = await outside_speech.find_consent(tx, lane.chat, outside_speech.transcriber_host)
         if is_allowed is None:
             return None
@@ -125,7 +113,7 @@ class MessageTurns:
         translate: Translator,
         speaker: str,
     ) -> TurnRequest:
-        now = self._clock()
+        now = self.clock()
         first = updates[0]
         assert first.person is not None
         last_message = updates[-1].message
@@ -137,7 +125,7 @@ class MessageTurns:
         if revision is not None:
             reply_to = None if revision["in_place"] else int(revision["message_id"])
         late_preface = format_late_preface(translate, now - first.sent_at) if first.item.stale else ""
-        composed = compose_user_messages(messages, self._attachment_loader.max_text_bytes, translate)
+        composed = compose_user_messages(messages, self.attachment_loader.max_text_bytes, translate)
         return TurnRequest(
             items=tuple(update.item for update in updates),
             lane=lane,
@@ -169,12 +157,12 @@ class MessageTurns:
         """Add what came with the messages; None if nothing of it can be used and there is no text."""
         if await self._has_decided_attachments(request.items[0]):
             return request
-        async with self._database.read_transaction() as tx:
+        async with self.database.read_transaction() as tx:
             has_space = await stored_files.has_space(tx, request.person)
         if not has_space:
             messages = refuse_files(messages)
         loaded = await handle.run_cancellable(
-            self._attachment_loader.load(messages, request.person, handle.timer)
+            self.attachment_loader.load(messages, request.person, handle.timer)
         )
         if loaded is None:
             return request  # it was stopped, and the turn will say so
@@ -186,22 +174,22 @@ class MessageTurns:
 
     async def _begin_guest_conversation(self, update: ParsedUpdate, lane: Lane) -> None:
         """Begin a conversation, unless this goes on from the assistant's last answer by replying to it."""
-        identity = self._deps.groups.directory.get_identity(lane.chat)
+        identity = self.deps.groups.directory.get_identity(lane.chat)
         if is_reply_to(update.item.body["message"], identity.id):
             return
-        async with self._database.transaction(durable=False) as tx:
+        async with self.database.transaction(durable=False) as tx:
             await conversations.start_new(tx, lane)
 
     async def _find_speaker(self, update: ParsedUpdate, lane: Lane) -> str:
         """Return what a group's prompts call the sender of an update; "" in a private chat."""
         if not lane.is_group or update.person is None:
             return ""
-        async with self._database.read_transaction() as tx:
+        async with self.database.read_transaction() as tx:
             known_name = await speakers.find_name(tx, lane, update.person)
         if known_name is not None:
             return known_name
         name = find_speaker_name(update.item.body["message"])
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             return await speakers.add(tx, lane, update.person, name)
 
     async def _refuse(self, updates: Sequence[ParsedUpdate], reason: str) -> None:
@@ -210,13 +198,13 @@ class MessageTurns:
         async def refuse(_: ActionContext) -> ActionResult:
             return reply_text(reason)
 
-        await self._actions.run(updates, "member", refuse, "")
+        await self.actions.run(updates, "member", refuse, "")
 
     async def _has_decided_attachments(self, item: InboxItem) -> bool:
         """Whether its turn began before a restart, or was stopped: then its attachments are settled."""
         if item.attempt == 1:
             return False
-        async with self._database.read_transaction() as tx:
+        async with self.database.read_transaction() as tx:
             return await attachments.can_skip_fetch(tx, item.id)
 
 

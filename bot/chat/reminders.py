@@ -6,6 +6,7 @@ command's transaction.
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from bot.chat.access import Access, find_role
 from bot.chat.actions import build_hint
@@ -39,22 +40,15 @@ TIME_UNREAD = "its time was not read"
 """Of a /remind that the model may read instead."""
 
 
+@dataclass(frozen=True, slots=True)
 class ReminderRunner:
     """The runner."""
 
-    def __init__(
-        self,
-        database: Database,
-        access: Access,
-        groups: GroupDirectory,
-        user_jobs: UserJobs,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._database = database
-        self._access = access
-        self._groups = groups
-        self._user_jobs = user_jobs
-        self._clock = clock
+    database: Database
+    access: Access
+    groups: GroupDirectory
+    user_jobs: UserJobs
+    clock: Callable[[], float] = time.time
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         [item] = items
@@ -68,13 +62,13 @@ class ReminderRunner:
         """Send a due reminder; for somebody who is not answered there any more, remove their jobs instead."""
         queued = QueuedTexts.parse(item.body)
         person = queued.person
-        now = self._clock()
-        has_access = find_role(self._access, self._groups, person, lane) in {"admin", "member"}
-        async with self._database.transaction() as tx:
+        now = self.clock()
+        has_access = find_role(self.access, self.groups, person, lane) in {"admin", "member"}
+        async with self.database.transaction() as tx:
             if not has_access:
                 await jobs.remove_all(tx, person, chat=lane.chat)
             elif item.job is not None and (job := await jobs.find_kept(tx, item.job)) is not None:
-                translate = self._access.get_translator(person)
+                translate = self.access.get_translator(person)
                 lateness = format_lateness(translate, queued, item.due_at, job.zone, now)
                 text = f"⏰ {queued.texts[0]}{lateness}"
                 buttons = build_snooze_buttons(translate, item.id)
@@ -86,14 +80,14 @@ class ReminderRunner:
     async def _store_new(self, item: InboxItem, lane: Lane) -> None:
         wish = ReminderWish.parse(item.body)
         owner = JobOwner(wish.person, wish.name, lane)
-        translate = self._access.get_translator(owner.person)
+        translate = self.access.get_translator(owner.person)
         try:
             said_at = item.received_at if wish.said_at is None else wish.said_at
-            schedule, text = await self._user_jobs.parse_line(
+            schedule, text = await self.user_jobs.parse_line(
                 owner.person, wish.words, said_at, translate.language
             )
-            async with self._database.transaction() as tx:
-                confirmation = await self._user_jobs.add_job(tx, owner, "reminder", schedule, text, translate)
+            async with self.database.transaction() as tx:
+                confirmation = await self.user_jobs.add_job(tx, owner, "reminder", schedule, text, translate)
                 await self._reply(tx, item, owner.lane, confirmation)
         except ZoneUnknown:
             question = GROUP_ZONE_QUESTION if lane.is_group else ZONE_QUESTION
@@ -107,13 +101,13 @@ class ReminderRunner:
             await self._refuse(item, lane, build_hint(reason, (button,)), error=TIME_UNREAD)
 
     async def _refuse(self, item: InboxItem, lane: Lane, reply: Part, error: str | None = None) -> None:
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             await self._reply(tx, item, lane, reply)
             if error is not None:
                 await requeued_items.store_error(tx, item.id, error)
 
     async def _reply(self, tx: Transaction, item: InboxItem, lane: Lane, part: Part) -> None:
-        now = self._clock()
+        now = self.clock()
         await outbox.add(tx, item=item.id, lane=lane, parts=(part,), now=now)
         await inbox.mark_done(tx, [item.id], now=now)
 

@@ -5,6 +5,7 @@ Runs after whatever runs the items of jobs; what a process did not record, the n
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from bot.db.engine import Database
 from bot.db.queues import job_outcomes, outbox
@@ -15,18 +16,13 @@ from bot.translations.translator import Translator, translatable
 PAUSED_TEXT = translatable("I paused “{text}”: it failed {times} times in a row. Last time: {reason}.")
 
 
+@dataclass(frozen=True, slots=True)
 class JobOutcomes:
     """Records outcomes."""
 
-    def __init__(
-        self,
-        database: Database,
-        get_translator: Callable[[int], Translator],
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._database = database
-        self._get_translator = get_translator
-        self._clock = clock
+    database: Database
+    get_translator: Callable[[int], Translator]
+    clock: Callable[[], float] = time.time
 
     def record_after(self, runner: Runner) -> Runner:
         """Return a runner that does the same and then records the outcome of its item."""
@@ -48,7 +44,7 @@ class JobOutcomes:
 
     async def recover(self) -> None:
         """Record what an earlier process has left unrecorded."""
-        async with self._database.read_transaction() as tx:
+        async with self.database.read_transaction() as tx:
             unrecorded = await job_outcomes.list_unrecorded(tx)
         for job, due_at in unrecorded:
             await self._record(job, due_at)
@@ -58,11 +54,11 @@ class JobOutcomes:
             await self._record(item.job, item.due_at)
 
     async def _record(self, job: int, due_at: float) -> None:
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             paused = await job_outcomes.record_outcome(tx, job, due_at)
             if paused is not None:
-                parts = (_format_paused(self._get_translator(paused.person), paused),)
-                await outbox.add(tx, item=None, lane=paused.lane, parts=parts, now=self._clock())
+                parts = (_format_paused(self.get_translator(paused.person), paused),)
+                await outbox.add(tx, item=None, lane=paused.lane, parts=parts, now=self.clock())
 
 
 def _format_paused(translate: Translator, paused: PausedJob) -> Part:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bot.db.queues import jobs
@@ -33,6 +34,7 @@ CONFIRMATION_SHOWN = (
 )
 
 
+@dataclass(frozen=True, slots=True)
 class ChatSchedules:
     """Implements the tools' protocol Schedules.
 
@@ -41,30 +43,21 @@ class ChatSchedules:
     `said_at`: when they asked, `own_words`: what they wrote then themselves, and nobody else.
     """
 
-    def __init__(
-        self,
-        user_jobs: UserJobs,
-        owner: JobOwner,
-        translate: Translator,
-        *,
-        said_at: float | None = None,
-        own_words: str = "",
-    ) -> None:
-        self._user_jobs = user_jobs
-        self._owner = owner
-        self._translate = translate
-        self._said_at = said_at
-        self._own_words = own_words
+    user_jobs: UserJobs
+    owner: JobOwner
+    translate: Translator
+    said_at: float | None = None
+    own_words: str = ""
 
     async def add(self, when: str, text: str, *, task: bool) -> str:
         if lost := self._list_lost_numbers(when, text):
             raise ToolError(LOST_NUMBER.format(numbers=" and ".join(map(str, lost))))
         try:
             schedule = await self._parse_when(when)
-            async with self._user_jobs.database.transaction() as tx:
+            async with self.user_jobs.database.transaction() as tx:
                 kind: jobs.JobKind = "task" if task else "reminder"
-                part = await self._user_jobs.add_job(tx, self._owner, kind, schedule, text, self._translate)
-                await self._user_jobs.notify_owner(tx, self._owner, part)
+                part = await self.user_jobs.add_job(tx, self.owner, kind, schedule, text, self.translate)
+                await self.user_jobs.notify_owner(tx, self.owner, part)
         except ZoneUnknown:
             raise ToolError(ZONE_UNKNOWN_TEXT) from None
         except UnclearTime as error:
@@ -74,10 +67,10 @@ class ChatSchedules:
     async def preview(self, arguments: Mapping[str, Any]) -> CallPreview:
         when, text = (arguments.get(name) or "" for name in ("when", "text"))
         if remove := arguments.get("remove"):
-            async with self._user_jobs.database.read_transaction() as tx:
+            async with self.user_jobs.database.read_transaction() as tx:
                 job = await jobs.find(tx, remove) if 0 < remove < MAX_NUMBER else None
-            is_seen = job is not None and job.person == self._owner.person
-            if job is None or not is_seen or self._owner.group_chat not in {None, job.lane and job.lane.chat}:
+            is_seen = job is not None and job.person == self.owner.person
+            if job is None or not is_seen or self.owner.group_chat not in {None, job.lane and job.lane.chat}:
                 return CallPreview(DELETE_QUESTION, f"#{remove}")
             return CallPreview(DELETE_QUESTION, job.text)
         if not when and not text:
@@ -86,24 +79,24 @@ class ChatSchedules:
         if self._list_lost_numbers(when, text):
             return CallPreview(question, f"{text}\n{when}", is_own_wish=True)  # it is refused when it runs
         try:
-            schedule = await self._user_jobs.parse_when(
-                self._owner.person, when, self._translate.language, self._said_at
+            schedule = await self.user_jobs.parse_when(
+                self.owner.person, when, self.translate.language, self.said_at
             )
         except UnclearTime:
             return CallPreview(question, f"{text}\n{when}")
         is_own_wish = not arguments.get("task") and await self._is_own_wish(schedule, text)
         # A question shows other blanks than plain ones as escapes.
-        shown = format_schedule(self._translate, schedule).replace("\u202f", " ").replace("\u00a0", " ")
+        shown = format_schedule(self.translate, schedule).replace("\u202f", " ").replace("\u00a0", " ")
         return CallPreview(question, f"{text}\n{shown}", is_own_wish)
 
     async def _is_own_wish(self, schedule: "ParsedSchedule", text: str) -> bool:
         """Whether the person's own words say this time, and hold this text in one piece."""
-        own_words, text = (" ".join(words.lower().split()) for words in (self._own_words, text))
+        own_words, text = (" ".join(words.lower().split()) for words in (self.own_words, text))
         if not re.search(rf"(?<!\w){re.escape(text.rstrip('.!?'))}(?!\w)", own_words):
             return False
         try:
-            own_schedule, _ = await self._user_jobs.parse_line(
-                self._owner.person, self._own_words, self._said_at or 0.0, self._translate.language
+            own_schedule, _ = await self.user_jobs.parse_line(
+                self.owner.person, self.own_words, self.said_at or 0.0, self.translate.language
             )
         except UnclearTime:
             return False
@@ -111,34 +104,34 @@ class ChatSchedules:
 
     def _list_lost_numbers(self, when: str, text: str) -> list[int]:
         """The numbers of a line that was given to the model to read, as far as its call has them not."""
-        if not self._own_words.startswith(LINE_START):
+        if not self.own_words.startswith(LINE_START):
             return []
-        return sorted(_find_numbers(self._own_words) - _find_numbers(f"{when} {text}") - {0})
+        return sorted(_find_numbers(self.own_words) - _find_numbers(f"{when} {text}") - {0})
 
     async def list(self) -> str:
-        async with self._user_jobs.database.read_transaction() as tx:
-            own_jobs = await jobs.list_of_person(tx, self._owner.person, chat=self._owner.group_chat)
+        async with self.user_jobs.database.read_transaction() as tx:
+            own_jobs = await jobs.list_of_person(tx, self.owner.person, chat=self.owner.group_chat)
         return "\n".join(format_job(job) for job in own_jobs) or "Nothing is scheduled."
 
     async def remove(self, number: int) -> str:
         removed = None
         if 0 < number < MAX_NUMBER:
-            async with self._user_jobs.database.transaction() as tx:
-                chat = self._owner.group_chat
-                removed = await jobs.remove(tx, number, person=self._owner.person, chat=chat)
+            async with self.user_jobs.database.transaction() as tx:
+                chat = self.owner.group_chat
+                removed = await jobs.remove(tx, number, person=self.owner.person, chat=chat)
         if removed is None:
             raise ToolError(f"There is no #{number}. Call this without arguments to see the numbers.")
         return f"Removed: {format_job(removed)}"
 
     async def _parse_when(self, when: str) -> "ParsedSchedule":
         """Parse a time that may end with a city; this is how a person's zone becomes known here."""
-        person = self._owner.person
+        person = self.owner.person
         try:
-            return await self._user_jobs.parse_when(person, when, self._translate.language, self._said_at)
+            return await self.user_jobs.parse_when(person, when, self.translate.language, self.said_at)
         except UnclearTime as unclear:
             time_text, _, city = when.rpartition(" in ")
-            async with self._user_jobs.database.read_transaction() as tx:
-                known_zone = await self._user_jobs.find_zone(tx, person)
+            async with self.user_jobs.database.read_transaction() as tx:
+                known_zone = await self.user_jobs.find_zone(tx, person)
             if not time_text:
                 raise
             try:
@@ -148,11 +141,11 @@ class ChatSchedules:
                     raise ZoneUnknown from None
                 raise unclear from None
         if known_zone is None:
-            async with self._user_jobs.database.transaction() as tx:
-                await self._user_jobs.change_zone(tx, self._owner, zone)
+            async with self.user_jobs.database.transaction() as tx:
+                await self.user_jobs.change_zone(tx, self.owner, zone)
         elif known_zone != zone:
             raise UnclearTime(OTHER_ZONE_TEXT, zone=known_zone)
-        return await self._user_jobs.parse_when(person, time_text, self._translate.language, self._said_at)
+        return await self.user_jobs.parse_when(person, time_text, self.translate.language, self.said_at)
 
 
 def _find_numbers(text: str) -> set[int]:

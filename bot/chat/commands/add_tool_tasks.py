@@ -5,7 +5,7 @@ A chat never starts programs, and never receives secrets.
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from bot.chat.commands.operation_picker import build_operation_page
 from bot.chat.commands.option_words import split_options
@@ -72,20 +72,14 @@ HOW_TO = translatable(
 )
 
 
+@dataclass(frozen=True, slots=True)
 class AddToolTasks:
     """The handlers of these tasks."""
 
-    def __init__(
-        self,
-        database: Database,
-        tool_settings: ToolSettings,
-        builtin_tools: BuiltinTools,
-        sign_in_tasks: SignInTasks,
-    ) -> None:
-        self._database = database
-        self._tool_settings = tool_settings
-        self._builtin_tools = builtin_tools
-        self._sign_in_tasks = sign_in_tasks
+    database: Database
+    tool_settings: ToolSettings
+    builtin_tools: BuiltinTools
+    sign_in_tasks: SignInTasks
 
     def get_handlers(self) -> Mapping[str, HandleTask]:
         """Return the handlers by the kind of task."""
@@ -127,9 +121,9 @@ class AddToolTasks:
             return self._finish_adding(task, await preview_server(request, secrets, is_remote=True))
         except SignInRequired as required:
             source = required.source
-        async with self._database.read_transaction() as tx:
+        async with self.database.read_transaction() as tx:
             await refuse_taken_source(tx, source.name)  # before somebody signs in
-        link = await self._sign_in_tasks.begin(task, source)
+        link = await self.sign_in_tasks.begin(task, source)
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
             await register_source(await self._begin_admin_action(task, tx), SourcePreview(source, ()))
@@ -183,14 +177,14 @@ class AddToolTasks:
                 "`canvasgram tools configure --help`.",
                 KEY="{KEY}",
             )
-        async with self._database.read_transaction() as tx:
+        async with self.database.read_transaction() as tx:
             source = await sources.find(tx, words[0])
         if source is None:
             raise ChangeRefused("There is no source called {name}.", name=words[0][:60])
         access = parse_access(option for option in options if option[0] != CONFIRM_HOST)
         hosts = [host for option, host in options if option == CONFIRM_HOST]
         configured = await preview_configuration(
-            source, access, hosts, await self._decrypt_secrets(), self._tool_settings.private_hosts
+            source, access, hosts, await self._decrypt_secrets(), self.tool_settings.private_hosts
         )
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
@@ -218,7 +212,7 @@ class AddToolTasks:
                 raise
             return self._narrow_list(task, source, " ".join(operations))
         preview = await openapi_sources.fetch_and_preview_operations(
-            source, chosen, await self._decrypt_secrets(), self._tool_settings.private_hosts
+            source, chosen, await self._decrypt_secrets(), self.tool_settings.private_hosts
         )
         return self._finish_with(extend_source, task, preview)
 
@@ -229,11 +223,11 @@ class AddToolTasks:
         return await self._decrypt_secrets()
 
     async def _decrypt_secrets(self) -> Mapping[str, str]:
-        async with self._database.read_transaction() as tx:
-            return await SecretBox(self._tool_settings.secret_keys).decrypt_all(tx)
+        async with self.database.read_transaction() as tx:
+            return await SecretBox(self.tool_settings.secret_keys).decrypt_all(tx)
 
     async def _load_source(self, name: str) -> Source:
-        async with self._database.read_transaction() as tx:
+        async with self.database.read_transaction() as tx:
             return await get_openapi_source(tx, name)
 
     def _finish_adding(self, task: ToolTask, preview: SourcePreview) -> FinishTask:
@@ -253,7 +247,7 @@ class AddToolTasks:
         return finish
 
     async def _begin_admin_action(self, task: ToolTask, tx: Transaction) -> AdminAction:
-        return await begin_action(tx, task.actor, time.time(), self._builtin_tools)
+        return await begin_action(tx, task.actor, time.time(), self.builtin_tools)
 
     def _build_source_request(self, address: str, name: str = "", *, access: ServiceAccess) -> SourceRequest:
         check_access(access)
@@ -261,7 +255,7 @@ class AddToolTasks:
             name or suggest_name(address),
             address,
             access=access,
-            private_hosts=self._tool_settings.private_hosts,
+            private_hosts=self.tool_settings.private_hosts,
         )
 
 

@@ -4,7 +4,7 @@ Also how the bot introduces itself there, and what ends when it is in a group no
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from bot.chat.actions import ActionDependencies, build_part
@@ -21,11 +21,11 @@ from bot.errors import ChangeRefused
 from bot.translations.translator import ENGLISH, DeferredText, Translator, defer
 
 
+@dataclass(frozen=True, slots=True)
 class GroupChanges:
     """Makes the changes inside the caller's transaction. Raises ChangeRefused for what cannot be."""
 
-    def __init__(self, deps: ActionDependencies) -> None:
-        self._deps = deps
+    deps: ActionDependencies
 
     async def let_in(self, tx: Transaction, actor: Actor, chat: int, *, now: float) -> AdminChange:
         """Let in a group that waits for it, and introduce the bot there."""
@@ -33,7 +33,7 @@ class GroupChanges:
         if group.state == "in":
             decision = await describe_decision(tx, group)
             raise ChangeRefused(decision.text, **decision.values)
-        translate = ENGLISH if actor.person is None else self._deps.access.get_translator(actor.person)
+        translate = ENGLISH if actor.person is None else self.deps.access.get_translator(actor.person)
         after_commit = await self.admit(tx, group, translate, actor=actor, now=now)
         return AdminChange(defer("I'm in the group “{title}” now.", title=group.title), after_commit)
 
@@ -44,11 +44,11 @@ class GroupChanges:
         await audit.record(
             tx, actor, "left", f"group {group.number}", change=({"title": group.title}, None), now=now
         )
-        leave_chat = partial(self._deps.best_effort_calls.leave_chat, chat)
+        leave_chat = partial(self.deps.best_effort_calls.leave_chat, chat)
         return AdminChange(defer("I've left “{title}”.", title=group.title), after_commit, (leave_chat,))
 
     def _find_present(self, chat: int) -> Group:
-        group = self._deps.groups.directory.find(chat)
+        group = self.deps.groups.directory.find(chat)
         if group is None or group.state == "left":
             raise ChangeRefused("I'm not in this group.")
         return group
@@ -66,18 +66,18 @@ class GroupChanges:
             change = (None, {"title": group.title})
             await audit.record(tx, actor, "let in", f"group {group.number}", change=change, now=now)
         await groups.put(tx, admitted)
-        is_open = self._deps.access.mode == "open"
-        introduction = build_part(_introduce(translate, self._deps.settings.bot_name, group, is_open=is_open))
+        is_open = self.deps.access.mode == "open"
+        introduction = build_part(_introduce(translate, self.deps.settings.bot_name, group, is_open=is_open))
         await outbox.add(tx, item=None, lane=Lane(group.chat), parts=(introduction,), now=now)
-        return (partial(self._deps.groups.directory.remember, admitted),)
+        return (partial(self.deps.groups.directory.remember, admitted),)
 
     async def end(self, tx: Transaction, group: Group, *, now: float) -> tuple[Callable[[], object], ...]:
         """End what goes on for a group where the bot is no more; returns what is called after the commit."""
         left = replace(group, state="left", since=now)
         await groups.put(tx, left)
         lanes = await groups.end_work(tx, group.chat, now=now)
-        stops = (partial(self._deps.turns.control.stop, lane) for lane in lanes)
-        return (partial(self._deps.groups.directory.remember, left), *stops)
+        stops = (partial(self.deps.turns.control.stop, lane) for lane in lanes)
+        return (partial(self.deps.groups.directory.remember, left), *stops)
 
 
 async def describe_decision(tx: Transaction, group: Group) -> DeferredText:

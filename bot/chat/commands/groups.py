@@ -7,7 +7,7 @@ import logging
 import re
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from bot.chat.actions import (
@@ -141,6 +141,7 @@ def redraw_change(context: ActionContext, change: AdminChange) -> ActionResult:
     return replace(reply_change(context, change), parts=(), toast=outcome, replacement=build_part(outcome))
 
 
+@dataclass(frozen=True, slots=True)
 class LeaveGroupsTask:
     """The system job that leaves groups about which no admin has answered within a day.
 
@@ -148,22 +149,14 @@ class LeaveGroupsTask:
     read along in others is deleted as soon.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        directory: GroupDirectory,
-        best_effort_calls: BestEffortCalls,
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._database = database
-        self._directory = directory
-        self._best_effort_calls = best_effort_calls
-        self._clock = clock
+    database: Database
+    directory: GroupDirectory
+    best_effort_calls: BestEffortCalls
+    clock: Callable[[], float] = time.time
 
     async def __call__(self) -> None:
-        now = self._clock()
-        async with self._database.transaction() as tx:
+        now = self.clock()
+        async with self.database.transaction() as tx:
             left_before = await groups.list_left(tx, since=now - ANSWER_SECONDS)
             unanswered = await groups.list_unanswered(tx, before=now - ANSWER_SECONDS)
             left = [replace(group, state="left", since=now) for group in unanswered]
@@ -171,10 +164,10 @@ class LeaveGroupsTask:
                 await groups.put(tx, group)
             await group_texts.delete_old(tx, now=now)
         for group in left:
-            self._directory.remember(group)
+            self.directory.remember(group)
         for group in (*left, *left_before):
-            if not self._directory.is_in(group.chat):  # or somebody has just added the bot again
-                await self._best_effort_calls.leave_chat(group.chat)
+            if not self.directory.is_in(group.chat):  # or somebody has just added the bot again
+                await self.best_effort_calls.leave_chat(group.chat)
 
 
 async def _join_group(context: ActionContext, group: Group, *, has_card: bool = False) -> ActionResult:

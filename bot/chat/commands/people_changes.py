@@ -4,7 +4,7 @@ Removing or blocking somebody ends what runs for them; the last admin stays.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from bot.chat.access import ACCESS_LOST
@@ -26,15 +26,15 @@ ROLE_CHANGES = ("let in", "came in by a link", "removed", "blocked")
 """What is recorded where somebody's role changes."""
 
 
+@dataclass(frozen=True, slots=True)
 class PeopleChanges:
     """Makes the changes inside the caller's transaction. Raises ChangeRefused for what cannot be."""
 
-    def __init__(self, deps: ActionDependencies) -> None:
-        self._deps = deps
+    deps: ActionDependencies
 
     async def let_in(self, tx: Transaction, actor: Actor, person_id: int, *, now: float) -> AdminChange:
         """Make somebody a member, and greet them."""
-        access = self._deps.access
+        access = self.deps.access
         name = await _load_name(tx, person_id)
         if access.get_role(person_id) in {"admin", "member"} and not access.is_new_guest(person_id):
             raise ChangeRefused("{name} already has access.", name=name)
@@ -48,7 +48,7 @@ class PeopleChanges:
         )
         await people.set_languages(tx, person_id, languages)
         translate = load_translator(languages.effective)
-        greeting = build_greeting(translate, name, "member", list_examples(self._deps.settings))
+        greeting = build_greeting(translate, name, "member", list_examples(self.deps.settings))
         await outbox.add(tx, item=None, lane=Lane(person_id), parts=(greeting,), reply_to=None, now=now)
         after_commit = (
             partial(access.remember, Person(person_id, name, "member")),
@@ -68,10 +68,10 @@ class PeopleChanges:
         text = defer("{name} has been removed.", name=person.name)
         if person.role == "blocked":
             text = defer("{name} is no longer blocked.", name=person.name)
-        change = AdminChange(text, (partial(self._deps.access.forget, person_id), *ends))
+        change = AdminChange(text, (partial(self.deps.access.forget, person_id), *ends))
         if person.role != "admin":
             return change
-        return replace(change, calls=(partial(self._deps.best_effort_calls.reset_menu, person_id),))
+        return replace(change, calls=(partial(self.deps.best_effort_calls.reset_menu, person_id),))
 
     async def block(self, tx: Transaction, actor: Actor, person_id: int, *, now: float) -> AdminChange:
         """Block somebody, and end what runs for them."""
@@ -81,14 +81,14 @@ class PeopleChanges:
         await people.put(
             tx, person_id, name, "blocked", let_in_by=actor.person or COMMAND_LINE_INVITER, now=now
         )
-        remember = partial(self._deps.access.remember, Person(person_id, name, "blocked"))
+        remember = partial(self.deps.access.remember, Person(person_id, name, "blocked"))
         ends = await self._end_work(tx, person_id, now=now)
-        reset_menu = partial(self._deps.best_effort_calls.reset_menu, person_id)
+        reset_menu = partial(self.deps.best_effort_calls.reset_menu, person_id)
         return AdminChange(defer("{name} is blocked.", name=name), (remember, *ends), (reset_menu,))
 
     async def _check_may_lose_role(self, tx: Transaction, actor: Actor, person_id: int) -> None:
         """Raise ChangeRefused for somebody who can be neither removed nor blocked by this admin."""
-        configured_admins = self._deps.access.configured_admins
+        configured_admins = self.deps.access.configured_admins
         if person_id in configured_admins:
             raise ChangeRefused("This person is an admin through the setting ADMIN_IDS; change it there.")
         if set(await people.list_admins(tx)) | configured_admins == {person_id}:
@@ -111,11 +111,9 @@ class PeopleChanges:
         await grants.revoke_all(tx, person_id)
         await secrets.remove_sign_ins_of_person(tx, person_id)
         await revisions.bump(tx, revisions.TOOLS)
-        callbacks = await self._deps.turns.approvals.end_for_person(
-            tx, person_id, reason=ACCESS_LOST, now=now
-        )
-        stops = (partial(self._deps.turns.control.stop, lane) for lane in lanes)
-        tools = self._deps.tools
+        callbacks = await self.deps.turns.approvals.end_for_person(tx, person_id, reason=ACCESS_LOST, now=now)
+        stops = (partial(self.deps.turns.control.stop, lane) for lane in lanes)
+        tools = self.deps.tools
         ends = (partial(tools.registry.end_person, person_id), partial(tools.sign_ins.end, person_id))
         return (*stops, *callbacks, *ends)
 

@@ -79,6 +79,7 @@ async def add_tool_order(tx: Transaction, order: ToolOrder, *, now: float) -> No
     await inbox.add(tx, kind="system", lane=None, sender=order.person, body=order.serialize(), now=now)
 
 
+@dataclass(frozen=True, slots=True)
 class ToolTaskRunner:
     """Runs tasks with the handler of their kind.
 
@@ -86,26 +87,19 @@ class ToolTaskRunner:
     are none.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        registry: ToolRegistry,
-        handlers: Mapping[str, HandleTask],
-        configured_admins: Collection[int] = (),
-    ) -> None:
-        self._configured_admins = configured_admins
-        self._database = database
-        self._registry = registry
-        self._handlers = handlers
+    database: Database
+    registry: ToolRegistry
+    handlers: Mapping[str, HandleTask]
+    configured_admins: Collection[int] = ()
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         [item] = items
         order = ToolOrder.parse(item.body)
-        async with self._database.read_transaction() as tx:
+        async with self.database.read_transaction() as tx:
             translate = await people.find_translator(tx, order.person)
             has_right = await self._has_right(tx, order)
         task = ToolTask(item, order, translate)
-        handle = self._handlers[order.act]
+        handle = self.handlers[order.act]
         try:
             finish = await handle(task) if has_right else finish_with()
             # Wait for the database rather than fail: the task would be done a second time.
@@ -114,11 +108,11 @@ class ToolTaskRunner:
             finish = finish_with(*map(escape_for_terminal, refused.explain(translate).splitlines()))
             await retry_until_available(partial(self._finish_task, task, finish))
         with contextlib.suppress(StoreUnavailable):  # the task is done, and this is noticed a little later
-            await self._registry.refresh()
+            await self.registry.refresh()
 
     async def _finish_task(self, task: ToolTask, finish: FinishTask) -> None:
         now = time.time()
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             parts = await finish(tx) if await self._has_right(tx, task.order) else ()
             if parts:
                 await outbox.add(tx, item=task.item.id, lane=task.order.lane, parts=parts, now=now)
@@ -126,7 +120,7 @@ class ToolTaskRunner:
 
     async def _has_right(self, tx: Transaction, order: ToolOrder) -> bool:
         """Whether who asked may have this done now: an admin all, others sign in with their own account."""
-        role = await people.load_role(tx, order.person, self._configured_admins)
+        role = await people.load_role(tx, order.person, self.configured_admins)
         is_own = order.act == "signin" or (order.act == "signed" and order.is_personal)
         return role == "admin" or order.act == "unsay" or (is_own and role == "member")
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from bot.chat.commands.tool_tasks import FinishTask, HandleTask, ToolTask, finish_with
 from bot.chat.commands.tool_text import build_parts
@@ -27,20 +28,14 @@ NOT_DELETED = translatable("I couldn't delete your message with the secret. Plea
 ALL_SOURCES_FINE = translatable("All sources are working.")
 
 
+@dataclass(frozen=True, slots=True)
 class TryToolTasks:
     """The handlers of these tasks."""
 
-    def __init__(
-        self,
-        database: Database,
-        registry: ToolRegistry,
-        tool_settings: ToolSettings,
-        best_effort_calls: BestEffortCalls,
-    ) -> None:
-        self._database = database
-        self._registry = registry
-        self._tool_settings = tool_settings
-        self._best_effort_calls = best_effort_calls
+    database: Database
+    registry: ToolRegistry
+    tool_settings: ToolSettings
+    best_effort_calls: BestEffortCalls
 
     def get_handlers(self) -> Mapping[str, HandleTask]:
         """Return the handlers by the kind of task."""
@@ -48,16 +43,16 @@ class TryToolTasks:
 
     async def _try_tool(self, task: ToolTask) -> FinishTask:
         name, arguments, *_ = [*task.order.words.split(maxsplit=1), ""]
-        tool = self._registry.get(name)
+        tool = self.registry.get(name)
         if tool is None:
             raise ChangeRefused("{name} can't be used right now; /tools shows why.", name=name[:80])
         if task.item.attempt > 1 and not tool.repeatable:
             raise ChangeRefused(NOT_REPEATED, name=name)
         if not tool.repeatable:
-            async with self._database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 await inbox.count_attempt(tx, task.item.id)
         trial = Trial(tool, arguments, task.order.person, task.order.name, task.order.lane)
-        result = await run_trial(self._database, trial)
+        result = await run_trial(self.database, trial)
 
         async def finish(tx: Transaction) -> tuple[Part, ...]:
             await record_trial(tx, task.actor, result, now=time.time())
@@ -69,22 +64,22 @@ class TryToolTasks:
 
     async def _reload_sources(self, task: ToolTask) -> FinishTask:
         translate = task.translate
-        troubles = await refresh_documents(self._database, self._tool_settings)
-        troubles += await self._registry.reload_files()
-        troubles += await self._registry.refresh_listings()
+        troubles = await refresh_documents(self.database, self.tool_settings)
+        troubles += await self.registry.reload_files()
+        troubles += await self.registry.refresh_listings()
         lines = [escape_for_terminal(trouble) for trouble in troubles]
-        async with self._database.read_transaction() as tx:
+        async with self.database.read_transaction() as tx:
             registered = await load_tool_infos(tx, builtin_tools={})
         lines += format_waiting_tools(translate, registered, "/tools accept")
         lines = lines or [translate(ALL_SOURCES_FINE)]
-        count = len(self._registry.tools)
+        count = len(self.registry.tools)
         usable = translate.plural("{count} tool can be used now.", "{count} tools can be used now.", count)
         return finish_with(*lines, usable)
 
     async def _delete_message(self, task: ToolTask) -> FinishTask:
         assert task.order.message is not None
-        deleted = await self._best_effort_calls.delete_message(task.order.lane, task.order.message)
-        await self._database.erase_deleted()
+        deleted = await self.best_effort_calls.delete_message(task.order.lane, task.order.message)
+        await self.database.erase_deleted()
         if deleted:
             return finish_with()
         return finish_with(task.translate(NOT_DELETED))
