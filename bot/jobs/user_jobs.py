@@ -94,18 +94,15 @@ class UserJobs:
 
         `language`: the person's. Raises UnclearTime, or ZoneUnknown.
         """
-        zone = await self._load_zone(person)
         parse = partial(_parse_line, language=language)
-        return await run_in_thread(self._parse_in_zone, parse, to_sendable(line), zone, written_at)
+        return await self._parse(parse, person, line, written_at)
 
     async def parse_when(
-        self, person: int, text: str, language: str, said_at: float | None = None
+        self, person: int, text: str, language: str, said_at: float | None
     ) -> "ParsedSchedule":
         """Parse words for a time of this person, said now or then. Raises UnclearTime, or ZoneUnknown."""
-        zone = await self._load_zone(person)
-        said_at = said_at or self.clock()
         parse = partial(_parse_when, language=language)
-        schedule, _ = await run_in_thread(self._parse_in_zone, parse, to_sendable(text), zone, said_at)
+        schedule, _ = await self._parse(parse, person, text, said_at or self.clock())
         return schedule
 
     async def add_job(
@@ -198,9 +195,12 @@ class UserJobs:
                 count=max_total,
             )
 
-    async def _load_zone(self, person: int) -> str | None:
+    async def _parse(
+        self, parse: "WhenParser", person: int, text: str, written_at: float
+    ) -> "tuple[ParsedSchedule, str]":
         async with self.database.read_transaction() as tx:
-            return await self.find_zone(tx, person)
+            zone = await self.find_zone(tx, person)
+        return await run_in_thread(self._parse_in_zone, parse, to_sendable(text), zone, written_at)
 
     def _parse_in_zone(
         self, parse: "WhenParser", text: str, zone: str | None, written_at: float

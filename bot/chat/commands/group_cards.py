@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from bot.canvases import OutputUnit
 from bot.chat.actions import (
@@ -210,30 +212,30 @@ async def _let_everybody_ask(context: ActionContext, group: Group) -> ActionResu
             limit=_choose_example(await context.find_output_unit()),
         )
         return replace(reply_hint(hint), toast=context.translate("The group needs a limit first."))
-    return await _change_group(context, group, replace(group, speakers="everyone"))
-
-
-async def _let_members_ask(context: ActionContext, group: Group) -> ActionResult:
-    return await _change_group(context, group, replace(group, speakers="members"))
+    return await _change_group(context, group, speakers="everyone")
 
 
 async def _read_along(context: ActionContext, group: Group) -> ActionResult:
     """Read along from now on, and say so in the group."""
-    changed = await _change_group(context, group, replace(group, reads_along=True))
+    changed = await _change_group(context, group, reads_along=True)
     if group.reads_along:
         return changed
-    lane = Lane(group.chat)
     notice = build_part(context.translate(READING_NOTICE))
     if group.hears_all is False:
         notice = build_part(context.translate(READING_NOTICE_WITHOUT_SIGHT))
         changed = replace(changed, toast=context.translate(NO_SIGHT))
-    await outbox.add(context.tx, item=None, lane=lane, parts=(notice,), now=context.now)
+    await _tell_group(context, group, notice)
     return changed
+
+
+async def _tell_group(context: ActionContext, group: Group, notice: Part) -> None:
+    lane = Lane(group.chat)
+    await outbox.add(context.tx, item=None, lane=lane, parts=(notice,), now=context.now)
 
 
 async def _stop_reading_along(context: ActionContext, group: Group) -> ActionResult:
     await group_rows.delete_texts(context.tx, group.chat)
-    return await _change_group(context, group, replace(group, reads_along=False))
+    return await _change_group(context, group, reads_along=False)
 
 
 async def _judge_messages(context: ActionContext, group: Group) -> ActionResult:
@@ -245,12 +247,10 @@ async def _judge_messages(context: ActionContext, group: Group) -> ActionResult:
     if judge.is_supported is None:
         toast = translate("I'm asking the model server whether it can do that. Tap again in a moment.")
         return ActionResult(toast=toast, best_effort_calls=(judge.learn_support,))
-    changed = await _change_group(context, group, replace(group, judges=True))
+    changed = await _change_group(context, group, judges=True)
     if group.judges:
         return changed
-    lane = Lane(group.chat)
-    notice = build_part(translate(JUDGING_NOTICE))
-    await outbox.add(context.tx, item=None, lane=lane, parts=(notice,), now=context.now)
+    await _tell_group(context, group, build_part(translate(JUDGING_NOTICE)))
     hint = build_hint(translate(JUDGING_HINT, count=MAX_READS_A_MINUTE))
     changed = replace(changed, parts=(hint,))
     if group.hears_all is False:
@@ -258,21 +258,18 @@ async def _judge_messages(context: ActionContext, group: Group) -> ActionResult:
     return changed
 
 
-async def _stop_judging(context: ActionContext, group: Group) -> ActionResult:
-    return await _change_group(context, group, replace(group, judges=False))
-
-
 async def _quit_group(context: ActionContext, group: Group) -> ActionResult:
     change = await GroupChanges(context.deps).leave(context.tx, context.actor, group.chat, now=context.now)
     return groups.redraw_change(context, change)
 
 
-async def _change_group(context: ActionContext, before: Group, after: Group) -> ActionResult:
-    """Store a group with another setting, and show its card as it is then."""
+async def _change_group(context: ActionContext, before: Group, **settings: Any) -> ActionResult:
+    """Store a group with other settings, and show its card as it is then."""
+    after = replace(before, **settings)
     stored = await groups.store_group(context, after)
-    change = _find_difference(before, after)
-    if change.before:
-        await context.record_audit("changed", f"group {before.number}", change.before, change.after)
+    replaced = {name: getattr(before, name) for name in settings}
+    if replaced != settings:
+        await context.record_audit("changed", f"group {before.number}", replaced, settings)
     return replace(stored, replacement=await _build_card(context, after))
 
 
@@ -284,39 +281,25 @@ async def _set_limit(context: ActionContext, group: Group, value: str) -> Action
 
 async def _set_name(context: ActionContext, group: Group, value: str) -> ActionResult:
     if value == "none":
-        changed = await _change_group(context, group, replace(group, name=None))
+        changed = await _change_group(context, group, name=None)
         text = context.translate("I don't have another name in “{title}”.", title=group.title)
     elif value != to_display_name(value, 0):
         raise ChangeRefused("Names use letters and digits, and have at most 32 characters.")
     else:
-        changed = await _change_group(context, group, replace(group, name=value))
+        changed = await _change_group(context, group, name=value)
         text = context.translate("People in “{title}” can call me {name}.", title=group.title, name=value)
         if group.hears_all is False:
             text = f"{text} {context.translate(groups.HEARING_HINT)}"
     return replace(changed, replacement=None, parts=(build_part(text),))
 
 
-@dataclass(frozen=True, slots=True)
-class _GroupChange:
-    """The settings that differ, as they were and as they are."""
-
-    before: dict[str, object]
-    after: dict[str, object]
-
-
-def _find_difference(before: Group, after: Group) -> _GroupChange:
-    old, new = asdict(before), asdict(after)
-    names = [name for name in old if old[name] != new[name]]
-    return _GroupChange({name: old[name] for name in names}, {name: new[name] for name in names})
-
-
 _BUTTON_CHANGES: dict[str, Callable[[ActionContext, Group], Awaitable[ActionResult]]] = {
     "show": _show_card,
     "everyone": _let_everybody_ask,
-    "members": _let_members_ask,
+    "members": partial(_change_group, speakers="members"),
     "along": _read_along,
     "apart": _stop_reading_along,
     "judge": _judge_messages,
-    "wait": _stop_judging,
+    "wait": partial(_change_group, judges=False),
     "quit": _quit_group,
 }

@@ -74,109 +74,81 @@ def format_recurrence(translate: Translator, rule: RecurrenceRule) -> str:
 
 
 def _format_period(translate: Translator, rule: RecurrenceRule) -> str:
-    if rule.interval == 1 or rule.get("FREQ") == "YEARLY":
-        return _format_every_period(translate, rule)
-    return _format_every_few_periods(translate, rule)
-
-
-def _format_every_period(translate: Translator, rule: RecurrenceRule) -> str:
-    """Format a rule without a number: `every day at 08:00`."""
-    match rule.get("FREQ"):
-        case "MINUTELY":
-            return translate("every minute")
-        case "HOURLY":
-            return translate("every hour")
-        case "DAILY":
-            return translate("every day at {time}", time=_format_times_of_day(translate, rule))
-        case "WEEKLY":
-            return _format_every_week(translate, rule)
-        case "MONTHLY":
-            return _format_every_month(translate, rule)
-    day = date(_LEAP_YEAR, int(rule.get("BYMONTH")), int(rule.get("BYMONTHDAY")))
-    return translate(
-        "every year on {day} at {time}",
-        day=format_date(translate, day, "MMMMd"),
-        time=_format_times_of_day(translate, rule),
-    )
-
-
-def _format_every_week(translate: Translator, rule: RecurrenceRule) -> str:
-    time = _format_times_of_day(translate, rule)
-    if rule.get("BYDAY") == _WORKING_WEEK:
-        return translate("every weekday at {time}", time=time)
-    days = format_list(translate, [translate(_EACH_WEEKDAY[day]) for day in _list_weekdays(rule)])
-    return translate("on {days} at {time}", days=days, time=time)
-
-
-def _format_every_month(translate: Translator, rule: RecurrenceRule) -> str:
-    time = _format_times_of_day(translate, rule)
-    if weekday := rule.get("BYDAY"):
-        day = _format_weekday_of_month(translate, weekday)
-        return translate("every month on the {day} at {time}", day=day, time=time)
-    if rule.get("BYMONTHDAY") == "-1":
-        return translate("every month on the last day at {time}", time=time)
-    return translate("every month on day {day} at {time}", day=rule.get("BYMONTHDAY"), time=time)
-
-
-def _format_every_few_periods(translate: Translator, rule: RecurrenceRule) -> str:
-    """Format a rule with a number, 2 or more: `every 2 days at 08:00`; so there is no singular."""
+    """Format a rule without its end; with a number it is 2 or more, so there is no singular."""
     count = rule.interval
+    time = _format_times_of_day(translate, rule)
     match rule.get("FREQ"):
+        case "MINUTELY" if count == 1:
+            return translate("every minute")
         case "MINUTELY":
             return translate.plural("every {count} minutes", "every {count} minutes", count)
+        case "HOURLY" if count == 1:
+            return translate("every hour")
         case "HOURLY":
             return translate.plural("every {count} hours", "every {count} hours", count)
+        case "DAILY" if count == 1:
+            return translate("every day at {time}", time=time)
         case "DAILY":
-            time = _format_times_of_day(translate, rule)
             return translate.plural(
                 "every {count} days at {time}", "every {count} days at {time}", count, time=time
             )
         case "WEEKLY":
-            return _format_every_few_weeks(translate, rule)
-    return _format_every_few_months(translate, rule)
+            return _format_weeks(translate, rule, time)
+        case "MONTHLY":
+            return _format_months(translate, rule, time)
+    day = date(_LEAP_YEAR, int(rule.get("BYMONTH")), int(rule.get("BYMONTHDAY")))
+    return translate("every year on {day} at {time}", day=format_date(translate, day, "MMMMd"), time=time)
 
 
-def _format_every_few_weeks(translate: Translator, rule: RecurrenceRule) -> str:
-    time = _format_times_of_day(translate, rule)
-    days = format_list(translate, [format_weekday(translate, day) for day in _list_weekdays(rule)])
-    return translate.plural(
-        "every {count} weeks on {days} at {time}",
-        "every {count} weeks on {days} at {time}",
-        rule.interval,
-        days=days,
-        time=time,
-    )
+def _format_weeks(translate: Translator, rule: RecurrenceRule, time: str) -> str:
+    weekdays = [_CODES.index(code) for code in rule.get("BYDAY").split(",")]
+    if rule.interval > 1:
+        days = format_list(translate, [format_weekday(translate, day) for day in weekdays])
+        return translate.plural(
+            "every {count} weeks on {days} at {time}",
+            "every {count} weeks on {days} at {time}",
+            rule.interval,
+            days=days,
+            time=time,
+        )
+    if rule.get("BYDAY") == _WORKING_WEEK:
+        return translate("every weekday at {time}", time=time)
+    days = format_list(translate, [translate(_EACH_WEEKDAY[day]) for day in weekdays])
+    return translate("on {days} at {time}", days=days, time=time)
 
 
-def _format_every_few_months(translate: Translator, rule: RecurrenceRule) -> str:
-    time = _format_times_of_day(translate, rule)
+def _format_months(translate: Translator, rule: RecurrenceRule, time: str) -> str:
+    count = rule.interval
     if weekday := rule.get("BYDAY"):
         day = _format_weekday_of_month(translate, weekday)
+        if count == 1:
+            return translate("every month on the {day} at {time}", day=day, time=time)
         return translate.plural(
             "every {count} months on the {day} at {time}",
             "every {count} months on the {day} at {time}",
-            rule.interval,
+            count,
             day=day,
             time=time,
         )
-    if rule.get("BYMONTHDAY") == "-1":
+    day = rule.get("BYMONTHDAY")
+    if day == "-1" and count == 1:
+        return translate("every month on the last day at {time}", time=time)
+    if day == "-1":
         return translate.plural(
             "every {count} months on the last day at {time}",
             "every {count} months on the last day at {time}",
-            rule.interval,
+            count,
             time=time,
         )
+    if count == 1:
+        return translate("every month on day {day} at {time}", day=day, time=time)
     return translate.plural(
         "every {count} months on day {day} at {time}",
         "every {count} months on day {day} at {time}",
-        rule.interval,
-        day=rule.get("BYMONTHDAY"),
+        count,
+        day=day,
         time=time,
     )
-
-
-def _list_weekdays(rule: RecurrenceRule) -> list[int]:
-    return [_CODES.index(code) for code in rule.get("BYDAY").split(",")]
 
 
 def _format_weekday_of_month(translate: Translator, weekday: str) -> str:

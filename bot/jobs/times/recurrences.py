@@ -193,16 +193,8 @@ def _parse_by_clock(match: re.Match[str], _: datetime) -> _FreqAndParts:
     return freq, _parse_interval(match)
 
 
-def _parse_daily(match: re.Match[str], _: datetime) -> _FreqAndParts:
-    return "DAILY", _parse_interval(match)
-
-
 def _parse_weekdays(_match: re.Match[str], _: datetime) -> _FreqAndParts:
     return "WEEKLY", {"BYDAY": "MO,TU,WE,TH,FR"}
-
-
-def _parse_weekends(_match: re.Match[str], _: datetime) -> _FreqAndParts:
-    return "WEEKLY", {"BYDAY": "SA,SU"}
 
 
 def _parse_weekly(match: re.Match[str], start: datetime) -> _FreqAndParts:
@@ -255,7 +247,10 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], _FreqAn
             _parse_by_clock,
         ),
         (r"(?:hourly|stündlich)", lambda _, __: ("HOURLY", {})),
-        (rf"(?:daily|everyday|täglich|{_EVERY}(?:\s+{_NTH}(?:days?|tage?n?|morgen|morning))?)", _parse_daily),
+        (
+            rf"(?:daily|everyday|täglich|{_EVERY}(?:\s+{_NTH}(?:days?|tage?n?|morgen|morning))?)",
+            lambda match, _: ("DAILY", _parse_interval(match)),
+        ),
         (
             rf"(?:{_EVERY}\s+|(?:on|an)\s+)?"
             r"(?:weekdays?|working days?|workdays?|werktags?|werktage?n?|wochentags|wochentage?)",
@@ -267,7 +262,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], _FreqAn
         ),
         (
             rf"(?:{_EVERY}\s+weekends?|{_EVERY}\s+wochenenden?|(?:(?:on|an)\s+)?(?:weekends|wochenenden))",
-            _parse_weekends,
+            lambda _, __: ("WEEKLY", {"BYDAY": "SA,SU"}),
         ),
         (rf"(?:{_EVERY}\s+|on\s+|am\s+)?{_NTH}(?P<days>{_DAYLIST})", _parse_weekly),
         (
