@@ -46,6 +46,11 @@ MAX_PAGE_UNITS = 3500  # UTF-16 units of one message of a list, well under Teleg
 MAX_PAGE_ENTRIES = 20  # entries of one message of a list
 
 
+ButtonRows = tuple[tuple[Button, ...], ...]
+ListEntry = tuple[str, tuple[Button, ...]]
+"""A line of a list, and its buttons."""
+
+
 class ButtonExpired(ChangeRefused):
     """What a tapped button is about is gone, or its data says nothing."""
 
@@ -359,7 +364,7 @@ def count_utf16_units(text: str) -> int:
 
 
 def build_pages(
-    heading: str, entries: Iterable[tuple[str, tuple[Button, ...]]], *, buttons_per_row: int | None
+    heading: str, entries: Iterable[ListEntry], *, buttons_per_row: int | None
 ) -> tuple[Part, ...]:
     """Split a list into messages; each has the buttons of its own lines below it.
 
@@ -393,7 +398,7 @@ def _build_page(
     return Part("\n".join(lines), buttons=build_rows(all_buttons, buttons_per_row))
 
 
-def build_rows(buttons: Sequence[Button], per_row: int) -> tuple[tuple[Button, ...], ...]:
+def build_rows(buttons: Sequence[Button], per_row: int) -> ButtonRows:
     """Lay buttons out in rows of at most `per_row`."""
     return tuple(tuple(buttons[start : start + per_row]) for start in range(0, len(buttons), per_row))
 

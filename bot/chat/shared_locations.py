@@ -7,7 +7,7 @@ the answer to the question for their zone.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bot.chat.actions import ActionDependencies, build_hint
+from bot.chat.actions import ActionDependencies, build_hint, build_part
 from bot.chat.commands.jobs import set_zone
 from bot.db.engine import Database
 from bot.db.people import people
@@ -73,4 +73,4 @@ async def follow_location(
 def build_zone_offer(translate: Translator, zone: str) -> Part:
     """Build the notice that a place is in another zone than its person's, with a button that sets it."""
     button = Button(translate("Use {zone}", zone=zone), f"zone:{zone}")
-    return Part(translate("This place is in a different time zone from yours."), buttons=((button,),))
+    return build_part(translate("This place is in a different time zone from yours."), (button,))

@@ -54,7 +54,7 @@ from bot.tool_registry.service_access import (
     read_access,
 )
 from bot.tool_registry.tool_info import BuiltinTools
-from bot.translations.translator import Translator, translatable
+from bot.translations.translator import translatable
 from bot.usage.plain_text import escape_for_terminal
 
 CONFIRM_HOST = "confirm-host"
@@ -200,7 +200,8 @@ class AddToolTasks:
 
     async def _pick_operations(self, task: ToolTask) -> FinishTask:
         name, *operations = task.order.words.split()
-        source = await self._load_source(name)
+        async with self.database.read_transaction() as tx:
+            source = await get_openapi_source(tx, name)
         if not operations:
             raise ChangeRefused(
                 "Use /tools pick NAME, then numbers from its list, names of operations, search words, or all."
@@ -226,10 +227,6 @@ class AddToolTasks:
         async with self.database.read_transaction() as tx:
             return await SecretBox(self.tool_settings.secret_keys).decrypt_all(tx)
 
-    async def _load_source(self, name: str) -> Source:
-        async with self.database.read_transaction() as tx:
-            return await get_openapi_source(tx, name)
-
     def _finish_adding(self, task: ToolTask, preview: SourcePreview) -> FinishTask:
         check_fixed_names(preview.source, read_access(preview.source.options).fixed)
         return self._finish_with(register_source, task, preview)
@@ -242,7 +239,9 @@ class AddToolTasks:
     ) -> FinishTask:
         async def finish(tx: Transaction) -> tuple[Part, ...]:
             added = await store(await self._begin_admin_action(task, tx), preview)
-            return _format_added(task.translate, preview, added)
+            warnings = [escape_for_terminal(warning) for warning in preview.warnings]
+            lines = (*format_add_result(task.translate, added), *shorten_list(task.translate, warnings))
+            return build_parts(lines)
 
         return finish
 
@@ -264,8 +263,3 @@ def _split_description(args: str) -> tuple[str, list[str]]:
     first_line, *lines = args.splitlines() or [""]
     options = [line for line in lines if line.startswith(("--", "—", "\N{EN DASH}"))]
     return " ".join([first_line, *options]), [line for line in lines if line not in options]
-
-
-def _format_added(translate: Translator, preview: SourcePreview, added: AddSourceResult) -> tuple[Part, ...]:
-    warnings = [escape_for_terminal(warning) for warning in preview.warnings]
-    return build_parts([*format_add_result(translate, added), *shorten_list(translate, warnings)])

@@ -6,7 +6,7 @@ from typing import cast, get_args
 from zoneinfo import ZoneInfo
 
 from bot.agent.approval_prompt import describe_binding
-from bot.chat.actions import ActionContext, ActionResult, ButtonExpired, build_pages, redraw_list
+from bot.chat.actions import ActionContext, ActionResult, ButtonExpired, ListEntry, build_pages, redraw_list
 from bot.db.people import people
 from bot.db.tools import approvals
 from bot.db.tools.approvals import Allowance, ApprovalAnswer, ApprovalQuestion
@@ -97,15 +97,18 @@ async def _record_revocation(context: ActionContext, allowance: Allowance) -> No
 
 
 async def _build_list(context: ActionContext) -> tuple[Part, ...]:
+    may_answer = context.deps.turns.approvals.can_answer
     questions = [
-        question for question in await approvals.list_open(context.tx) if _can_see(context, question)
+        question
+        for question in await approvals.list_open(context.tx)
+        if question.asker == context.person or may_answer(question, context.person)
     ]
     allowances = await approvals.list_allowances(context.tx, _get_person_filter(context), now=context.now)
     people_named = {question.asker for question in questions}
     people_named |= {allowance.person for allowance in allowances}
     names = await _load_names(context, people_named)
     zone = await context.load_zone()
-    entries: list[tuple[str, tuple[Button, ...]]] = []
+    entries: list[ListEntry] = []
     translate = context.translate
     if questions:
         entries.append((translate("Waiting for approval:"), ()))
@@ -136,12 +139,6 @@ def _get_person_filter(context: ActionContext) -> int | None:
     if context.role == "admin":
         return None
     return context.person
-
-
-def _can_see(context: ActionContext, question: ApprovalQuestion) -> bool:
-    return question.asker == context.person or context.deps.turns.approvals.can_answer(
-        question, context.person
-    )
 
 
 async def _load_names(context: ActionContext, persons: set[int]) -> dict[int, str]:

@@ -9,6 +9,7 @@ from bot.chat.actions import (
     ActionContext,
     ActionResult,
     ButtonExpired,
+    build_part,
     reply_hint,
     reply_text,
 )
@@ -204,7 +205,7 @@ def _build_page(translate: Translator, fallback: ModelEndpoint, consent: Consent
         if kind != "text"
     )
     withdraw = (Button(translate("Send nothing there"), format_consent_data("no", fallback)),)
-    return Part(_format_consent(translate, fallback, kinds), buttons=(toggles, withdraw))
+    return build_part(_format_consent(translate, fallback, kinds), toggles, withdraw)
 
 
 def _build_toggle(

@@ -6,6 +6,7 @@ from bot.chat.actions import (
     ActionContext,
     ActionResult,
     ButtonExpired,
+    ListEntry,
     build_pages,
     build_part,
     reply_hint,
@@ -162,7 +163,7 @@ async def build_notes_pages(context: ActionContext) -> tuple[Part, ...]:
     return build_pages(context.translate("Notes in this chat:"), entries, buttons_per_row=4)
 
 
-def _build_note_entry(translate: Translator, row: notes.StoredNote) -> tuple[str, tuple[Button, ...]]:
+def _build_note_entry(translate: Translator, row: notes.StoredNote) -> ListEntry:
     note = row.note
     line = f"{note.number}. {note.text} ({note.author}, {format_date(translate, note.made)})"
     return line, (Button(translate("Delete {number}", number=note.number), f"note:{row.id}"),)

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from bot.attachments.excerpts import split_pages
 from bot.attachments.outgoing_files import clean_file_name
-from bot.chat.actions import ActionContext, ActionResult, build_pages, redraw_list, reply_text
+from bot.chat.actions import ActionContext, ActionResult, ListEntry, build_pages, redraw_list, reply_text
 from bot.chat.commands.find import GONE
 from bot.db.conversations import kept_files
 from bot.db.conversations.kept_files import KeptFile, SentDocument
@@ -132,9 +132,7 @@ async def _build_pages(context: ActionContext) -> tuple[Part, ...]:
     return build_pages(heading, entries, buttons_per_row=4)
 
 
-def _build_entry(
-    context: ActionContext, number: int, file: KeptFile, zone: ZoneInfo
-) -> tuple[str, tuple[Button, ...]]:
+def _build_entry(context: ActionContext, number: int, file: KeptFile, zone: ZoneInfo) -> ListEntry:
     translate = context.translate
     facts = [translate("“{name}”", name=file.name)]
     if file.pages is not None:

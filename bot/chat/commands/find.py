@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 from bot.agent.text_search import MAX_PASSAGES
 from bot.attachments.excerpts import describe_page
-from bot.chat.actions import ActionContext, ActionResult, build_rows, reply_hint
-from bot.domain import Button, Part
+from bot.chat.actions import ActionContext, ActionResult, build_rows, reply_hint, reply_text
+from bot.domain import Button
 from bot.errors import ChangeRefused
 from bot.translations.formats import format_date
 from bot.translations.translator import translatable
@@ -47,7 +47,7 @@ async def handle_find(context: ActionContext) -> ActionResult:
         else:
             place = f"{day}, {describe_page(translate, match.text.page)}"
         entries.append(f"{number}. {place}\n{match.passage}")
-    return ActionResult(parts=(Part("\n\n".join(entries), buttons=build_rows(buttons, _BUTTONS_PER_ROW)),))
+    return reply_text("\n\n".join(entries), *build_rows(buttons, _BUTTONS_PER_ROW))
 
 
 async def handle_found_button(context: ActionContext, turn: int) -> ActionResult:
@@ -59,7 +59,7 @@ async def handle_found_button(context: ActionContext, turn: int) -> ActionResult
     asked = "\n".join(text.text for text in texts if text.source == "user")
     answered = texts[-1].text if texts[-1].source == "assistant" else ""
     sides = (_shorten(asked), _shorten(answered))
-    return ActionResult(parts=(Part("\n\n".join(filter(None, (f"🔎 {day}", *sides)))),))
+    return reply_text("\n\n".join(filter(None, (f"🔎 {day}", *sides))))
 
 
 def _shorten(text: str) -> str:

@@ -10,6 +10,7 @@ from bot.canvases import OutputUnit
 from bot.chat.actions import (
     ActionContext,
     ActionResult,
+    ButtonRows,
     build_hint,
     build_part,
     build_rows,
@@ -185,7 +186,7 @@ async def _build_card(context: ActionContext, group: Group) -> Part:
     return build_hint("\n".join(lines), *_build_card_buttons(translate, group))
 
 
-def _build_card_buttons(translate: Translator, group: Group) -> tuple[tuple[Button, ...], ...]:
+def _build_card_buttons(translate: Translator, group: Group) -> ButtonRows:
     speakers = Button(translate("Let everybody ask"), f"group:everyone:{group.chat}")
     if group.speakers == "everyone":
         speakers = Button(translate("Only with access"), f"group:members:{group.chat}")

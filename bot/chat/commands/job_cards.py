@@ -14,6 +14,7 @@ from bot.chat.actions import (
     ActionResult,
     ButtonExpired,
     build_hint,
+    build_part,
     build_rows,
 )
 from bot.db.queues import jobs, outbox, snoozes
@@ -152,7 +153,7 @@ async def _delete_job(context: ActionContext, job: Job, page: int) -> ActionResu
     restore = "restore_paused" if job.state == "paused" else "restore"
     undo = Button(translate("Undo"), f"job:{restore}:{job.id}:{page}")
     text = translate("Deleted: {text}", text=shorten_text(job.text, 200))
-    replacement = Part(text, buttons=((undo,), (_build_back_button(context, page),)))
+    replacement = build_part(text, (undo,), (_build_back_button(context, page),))
     await _offer_snooze_again(context, job)
     return ActionResult(toast=translate("Deleted."), replacement=replacement)
 
@@ -259,7 +260,7 @@ async def _build_list(context: ActionContext, page: int) -> Part:
         turners.append(Button(f"{first + PAGE_SIZE + 1}–{last} ›", f"job:page:{page + 1}"))
     if turners:
         rows = (*rows, tuple(turners))
-    return Part("\n".join(lines), buttons=rows)
+    return build_part("\n".join(lines), *rows)
 
 
 async def _list_jobs(context: ActionContext, *, limit: int, offset: int) -> list[Job]:
@@ -305,7 +306,7 @@ async def build_card(context: ActionContext, job: Job, page: int) -> Part:
         Button(translate("Delete"), f"job:delete:{job.id}:{page}"),
     )
     change = Button(translate("Change"), f"job:change:{job.id}:{page}")
-    return Part("\n".join(lines), buttons=(actions, (change, _build_back_button(context, page))))
+    return build_part("\n".join(lines), actions, (change, _build_back_button(context, page)))
 
 
 async def _format_state(context: ActionContext, job: Job) -> str:

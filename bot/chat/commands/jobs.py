@@ -5,6 +5,7 @@ from bot.chat.actions import (
     ActionDependencies,
     ActionResult,
     ButtonExpired,
+    build_part,
     reply_hint,
 )
 from bot.chat.commands.conversation import queue_task
@@ -118,7 +119,7 @@ async def set_zone(
             "Your {count} repeating reminders and tasks now use this time zone.",
             repeating,
         )
-    return Part(text, buttons=tuple(buttons))
+    return build_part(text, *buttons)
 
 
 async def _show_zone(context: ActionContext) -> ActionResult:

@@ -9,6 +9,7 @@ from bot.chat.actions import (
     ActionResult,
     BestEffortCall,
     ButtonExpired,
+    ButtonRows,
     build_part,
     build_rows,
 )
@@ -103,7 +104,7 @@ def _build_settings_part(translate: Translator, languages: PersonLanguages) -> P
     return build_part(f"{text}\n{hint}", *_build_buttons(translate, languages))
 
 
-def _build_buttons(translate: Translator, languages: PersonLanguages) -> tuple[tuple[Button, ...], ...]:
+def _build_buttons(translate: Translator, languages: PersonLanguages) -> ButtonRows:
     labels = {AUTOMATIC: translate("Like Telegram"), **LANGUAGES}
     current = languages.chosen or AUTOMATIC
     buttons = [

@@ -5,7 +5,7 @@ Ticks are stored with the source. A host other than the document's own is confir
 
 from collections.abc import Sequence
 
-from bot.chat.actions import ActionContext, ActionResult, ButtonExpired, build_rows
+from bot.chat.actions import ActionContext, ActionResult, ButtonExpired, build_part, build_rows
 from bot.chat.commands.tool_tasks import write_tool_task
 from bot.chat.commands.tool_text import begin_admin_action, find_source, hash_name, truncate_text
 from bot.db.tools.sources import Source
@@ -52,7 +52,7 @@ def build_operation_page(translate: Translator, source: Source, page: int) -> Pa
     rows = build_rows(ticks, BUTTONS_PER_ROW)
     if last_row:
         rows += (tuple(last_row),)
-    return Part(truncate_text("\n".join(lines)), buttons=rows)
+    return build_part(truncate_text("\n".join(lines)), *rows)
 
 
 def _format_heading(translate: Translator, source: Source, count: int, found: int) -> str:
@@ -145,7 +145,7 @@ def _build_hosts_question(translate: Translator, source: Source, hosts: Sequence
     name_hash = hash_name(source.name)
     confirm = Button(translate("Allow that"), f"tools:host:{name_hash}:{hash_name(' '.join(hosts))}")
     back = Button(translate("No"), f"tools:list:{name_hash}:0")
-    return Part(truncate_text(question), buttons=((confirm, back),))
+    return build_part(truncate_text(question), (confirm, back))
 
 
 async def _queue_pick(context: ActionContext, source: Source, chosen: Sequence[str]) -> ActionResult:

@@ -8,6 +8,7 @@ from bot.chat.actions import (
     ActionContext,
     ActionResult,
     ButtonExpired,
+    ListEntry,
     build_pages,
     redraw_list,
     reply_change,
@@ -130,7 +131,7 @@ async def _build_list(context: ActionContext) -> tuple[Part, ...]:
     return build_pages(context.translate("People:"), entries, buttons_per_row=None)
 
 
-def _build_entry(context: ActionContext, person: Person) -> tuple[str, tuple[Button, ...]]:
+def _build_entry(context: ActionContext, person: Person) -> ListEntry:
     translate = context.translate
     is_configured = person.id in context.deps.access.configured_admins
     if is_configured:
@@ -152,7 +153,7 @@ def _build_entry(context: ActionContext, person: Person) -> tuple[str, tuple[But
     )
 
 
-def _build_stranger_entry(context: ActionContext, stranger: Stranger) -> tuple[str, tuple[Button, ...]]:
+def _build_stranger_entry(context: ActionContext, stranger: Stranger) -> ListEntry:
     translate = context.translate
     ago = format_ago(translate, context.now - stranger.asked_at)
     buttons = (

@@ -204,7 +204,8 @@ async def handle_help(context: ActionContext) -> ActionResult:
         greeting = group_changes.build_greeting(
             translate, context.deps.settings.bot_name, hears_all=hears_all
         )
-        return reply_hint("\n".join([greeting, *_list_group_help(translate)]))
+        lines = [_format_command(translate, command) for command in COMMANDS if command.in_groups]
+        return reply_hint("\n".join([greeting, *lines]))
     intro = translate(
         "Just write to me. You can send me photos, PDFs and other files too. I can look things up on web "
         "pages, calculate, keep notes, and remind you of things. For example:"
@@ -222,10 +223,6 @@ async def handle_help(context: ActionContext) -> ActionResult:
     paragraphs += _describe_search(context)
     paragraphs.append(translate("If this chat has topics, each is a conversation of its own."))
     return reply_hint("\n\n".join(paragraphs))
-
-
-def _list_group_help(translate: Translator) -> list[str]:
-    return [_format_command(translate, command) for command in COMMANDS if command.in_groups]
 
 
 def _describe_search(context: ActionContext) -> list[str]:

@@ -3,12 +3,9 @@
 The admin is asked to enter the secret on the machine.
 """
 
-from typing import Any
-
 from bot import logs
-from bot.chat.actions import ActionContext, ActionResult, build_part
-from bot.chat.commands.tool_tasks import write_tool_task
-from bot.db.queues import inbox
+from bot.chat.actions import ActionContext, ActionResult, reply_text
+from bot.chat.commands.tool_tasks import unsay_message
 from bot.tool_registry.secret_scanner import has_likely_secret
 from bot.translations.translator import translatable
 
@@ -27,9 +24,7 @@ def has_secret(args: str) -> bool:
 
 async def delete_secret_message(context: ActionContext) -> ActionResult:
     """Store nothing of the message, have it deleted, and say what to do instead."""
-    message: dict[str, Any] = context.item.body.get("message") or context.item.body["edited_message"]
+    message = await unsay_message(context)
     text = str(message.get("text", message.get("caption")))
     logs.hide_secrets(word for word in text.split() if has_likely_secret(word))
-    await inbox.forget_body(context.tx, [context.item.id])
-    await write_tool_task(context, "unsay", message=message["message_id"])
-    return ActionResult(parts=(build_part(context.translate(SECRET_NOTICE)),))
+    return reply_text(context.translate(SECRET_NOTICE))

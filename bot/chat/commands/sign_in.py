@@ -1,12 +1,11 @@
 """What people send back from the page of a sign-in: deleted as soon as it is read, here and in the chat."""
 
 import re
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from bot.chat.actions import ActionContext, ActionResult, build_part
-from bot.chat.commands.tool_tasks import write_tool_task
-from bot.db.queues import inbox
+from bot.chat.actions import ActionContext, ActionResult, reply_text
+from bot.chat.commands.tool_tasks import unsay_message, write_tool_task
 from bot.telegram.incoming.envelope import is_sign_in_address
 from bot.translations.translator import translatable
 from tools.mcp.sign_in import SignInAnswer, parse_answer
@@ -32,14 +31,12 @@ def _find_answer(text: str) -> SignInAnswer | None:
 async def take_answer(context: ActionContext) -> ActionResult:
     """Hand the answer to the sign-in that waits for it; keep nothing of the message."""
     answer = _find_answer(context.args)
-    message: dict[str, Any] = context.item.body.get("message") or context.item.body["edited_message"]
-    await inbox.forget_body(context.tx, [context.item.id])
-    await write_tool_task(context, "unsay", message=message["message_id"])
+    await unsay_message(context)
     flows = context.deps.tools.sign_ins
     if answer is None or not flows.is_open(answer, context.person):
-        return ActionResult(parts=(build_part(context.translate(CLOSED_NOTICE)),))
+        return reply_text(context.translate(CLOSED_NOTICE))
     receive = partial(flows.receive, answer)
-    return ActionResult(parts=(build_part(context.translate(TAKEN_NOTICE)),), after_commit=(receive,))
+    return replace(reply_text(context.translate(TAKEN_NOTICE)), after_commit=(receive,))
 
 
 async def handle_sign_in_button(context: ActionContext) -> ActionResult:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from bot.chat.actions import count_utf16_units
+from bot.chat.actions import build_part, count_utf16_units
 from bot.chat.commands.tool_tasks import FinishTask, HandleTask, ToolTask, add_tool_order, finish_with
 from bot.chat.commands.tool_text import build_parts
 from bot.db.engine import Database
@@ -224,4 +224,4 @@ def build_offer(translate: Translator, source_name: str) -> Part:
         "{source} works with your own account. Sign in once, then ask me again.", source=source_name
     )
     button = Button(translate("Sign in to {source}", source=source_name), f"signin:{source_name}")
-    return Part(text, buttons=((button,),))
+    return build_part(text, (button,))

@@ -8,10 +8,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from bot.chat.actions import ActionContext, ActionResult, ButtonExpired, SubAction, build_rows
+from bot.chat.actions import (
+    ActionContext,
+    ActionResult,
+    ButtonExpired,
+    ButtonRows,
+    SubAction,
+    build_part,
+    build_rows,
+)
 from bot.chat.commands import operation_picker
 from bot.chat.commands.tool_text import (
-    ButtonRows,
     begin_admin_action,
     build_parts,
     find_source,
@@ -72,7 +79,7 @@ async def build_tool_page(context: ActionContext, page: int) -> Part:
         paging.append(Button("▶", f"tools:page:{page + 1}"))
     if paging:
         rows += (tuple(paging),)
-    return Part(truncate_text("\n".join(lines)), buttons=rows)
+    return build_part(truncate_text("\n".join(lines)), *rows)
 
 
 async def _format_sources(context: ActionContext, tools: Sequence[ToolInfo]) -> list[str]:
@@ -81,14 +88,11 @@ async def _format_sources(context: ActionContext, tools: Sequence[ToolInfo]) -> 
     for source in await sources.list_all(context.tx):
         count = sum(tool.source is not None and tool.source.name == source.name for tool in tools)
         line = formatting.format_source_line(context.translate, source)
-        lines.append(f"{line} · {_format_tool_count(context.translate, count)}")
+        tool_count = context.translate.plural("{count} tool", "{count} tools", count)
+        lines.append(f"{line} · {tool_count}")
     if not lines:
         return []
     return ["", context.translate("Sources:"), *lines]
-
-
-def _format_tool_count(translate: Translator, count: int) -> str:
-    return translate.plural("{count} tool", "{count} tools", count)
 
 
 async def build_removal_question(context: ActionContext, name: str) -> Part:
@@ -112,8 +116,7 @@ async def build_removal_question(context: ActionContext, name: str) -> Part:
             names=names,
         )
     confirm = Button(translate("Remove"), f"tools:gone:{hash_name(name)}")
-    row = (confirm, Button(translate("Keep"), "tools:page:0"))
-    return Part(truncate_text(question), buttons=(row,))
+    return build_part(truncate_text(question), (confirm, Button(translate("Keep"), "tools:page:0")))
 
 
 async def _show_page(context: ActionContext, payload: str) -> ActionResult:
@@ -179,7 +182,7 @@ def _build_confirmation(
     lines = (doubt.explain(translate), *doubt.reasons, warning)
     confirm = Button(translate("Accept anyway"), f"tools:sure:{name_hash}:{change_hash}")
     back = Button(translate("Leave it"), f"tools:card:{name_hash}")
-    return Part(truncate_text("\n".join(lines)), buttons=((confirm, back),))
+    return build_part(truncate_text("\n".join(lines)), (confirm, back))
 
 
 async def build_acceptance_parts(context: ActionContext, name: str) -> tuple[Part, ...]:
@@ -222,7 +225,7 @@ async def _build_card(context: ActionContext, name: str) -> Part:
     tool = await load_tool_info(context.tx, context.deps.tools.builtin, name)
     lines = formatting.format_tool(context.translate, tool, await load_person_names(context))
     text = truncate_text("\n".join(lines))
-    return Part(text, buttons=build_card_buttons(context.translate, tool))
+    return build_part(text, *build_card_buttons(context.translate, tool))
 
 
 def build_card_buttons(translate: Translator, tool: ToolInfo) -> ButtonRows:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from bot.chat.actions import ActionContext, ActionResult, reply_text
 from bot.db.engine import Database
@@ -72,6 +72,14 @@ async def write_tool_task(
     """Store a task, to be done at once."""
     order = ToolOrder(act, context.person, context.name, context.lane, words, message)
     await add_tool_order(context.tx, order, now=context.now)
+
+
+async def unsay_message(context: ActionContext) -> dict[str, Any]:
+    """Keep nothing of the person's message, and have it deleted in the chat; returns what it was."""
+    message: dict[str, Any] = context.item.body.get("message") or context.item.body["edited_message"]
+    await inbox.forget_body(context.tx, [context.item.id])
+    await write_tool_task(context, "unsay", message=message["message_id"])
+    return message
 
 
 async def add_tool_order(tx: Transaction, order: ToolOrder, *, now: float) -> None:

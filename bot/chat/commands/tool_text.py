@@ -3,16 +3,14 @@
 import hashlib
 from collections.abc import Sequence
 
-from bot.chat.actions import MAX_PAGE_UNITS, ActionContext, ButtonExpired, count_utf16_units
+from bot.chat.actions import MAX_PAGE_UNITS, ActionContext, ButtonExpired, ButtonRows, count_utf16_units
 from bot.db.people import people
 from bot.db.tools import sources
 from bot.db.tools.sources import Source
-from bot.domain import Button, Part
+from bot.domain import Part
 from bot.tool_registry.admin_actions import AdminAction, begin_action
 from bot.tool_registry.formatting import NameLookup
 from bot.tool_registry.tool_info import load_tool_infos
-
-ButtonRows = tuple[tuple[Button, ...], ...]
 
 _PIECE_CHARS = MAX_PAGE_UNITS // 2  # a character takes two units at most
 

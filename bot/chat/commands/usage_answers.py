@@ -124,9 +124,7 @@ async def build_chart(context: ActionContext, *, for_everybody: bool) -> ActionR
     if report.is_empty:
         return reply_text(context.translate("Nothing yet in the last 30 days."))
     last_day = datetime.fromtimestamp(context.now, zone).date()
-    chart = build_usage_chart(
-        report, last_day, context.translate, is_admin=context.role == "admin" and not context.is_group
-    )
+    chart = build_usage_chart(report, last_day, context.translate, is_admin=_is_admins_own(context))
     figures = await build_figures(context, for_everybody=for_everybody)
     picture = await draw_chart(chart)
     if picture is None:

@@ -190,7 +190,7 @@ def format_thinking(
         translate(
             "Thinking, 30 d: {part} of {total} turns",
             part=abbreviate_number(translate, with_thinking.turns),
-            total=_format_total_turns(translate, all_sums),
+            total=abbreviate_number(translate, sum(sums.turns for sums in all_sums)),
         ),
         translate(
             unit.part,
@@ -226,10 +226,6 @@ def format_verdicts(translate: Translator, all_sums: Iterable[VerdictSums]) -> l
         translate("Reactions, 30 d: {good} 👍, {bad} 👎", good=sums.judged - sums.bad, bad=sums.bad)
         for sums in all_sums
     ]
-
-
-def _format_total_turns(translate: Translator, all_sums: Iterable[ThinkingSums]) -> str:
-    return abbreviate_number(translate, sum(sums.turns for sums in all_sums))
 
 
 def _format_known_canvases(translate: Translator, all_sums: Sequence[ThinkingSums], unit: _UnitTexts) -> str:

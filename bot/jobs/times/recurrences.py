@@ -60,7 +60,7 @@ def find_recurrence(phrase: str, tz: tzinfo, now: float, min_interval_seconds: i
     """
     phrase, until = _split_until(phrase, tz, now)
     times_of_day = clock_times.find_times(phrase)
-    rest = _strip_prepositions(times_of_day.rest)
+    rest = re.sub(r"\s+(?:at|um|on|am)$", "", times_of_day.rest).strip(" ,")
     if times_of_day.is_after_midnight and _NAMES_A_DAY.search(rest):
         raise UnclearTime(
             translatable("That's after midnight, so name the next day, such as `every Saturday at 1:00`.")
@@ -86,10 +86,6 @@ def find_recurrence(phrase: str, tz: tzinfo, now: float, min_interval_seconds: i
         raise _build_too_often(min_interval_seconds)
     _check_not_too_often(rule, tz, now, min_interval_seconds)
     return rule
-
-
-def _strip_prepositions(rest: str) -> str:
-    return re.sub(r"\s+(?:at|um|on|am)$", "", rest).strip(" ,")
 
 
 def _split_until(phrase: str, tz: tzinfo, now: float) -> tuple[str, datetime | None]:
