@@ -273,7 +273,9 @@ async def build(
         ),
         "reminder": jobs.outcomes.record_after(ReminderRunner(database, access, groups, jobs.user_jobs)),
         "task": jobs.outcomes.record_after(
-            TaskRunner(database, access, groups, quota, approval_dependencies.on_turn_ended)
+            TaskRunner(
+                database, access, groups, quota, UnansweredEnd(database, approval_dependencies.on_turn_ended)
+            )
         ),
         "hook": HookRunner(
             database,

@@ -39,7 +39,7 @@ from bot.tool_registry.registry import ToolRegistry
 from bot.tool_registry.sign_in_flows import SignInFlows
 from bot.tool_registry.tool_info import BuiltinTools
 from bot.translations.formats import format_number
-from bot.translations.translator import Translator
+from bot.translations.translator import Translator, translatable
 from bot.turns import Approvals, ModelEndpoint, PromptBreakdowns, ToolQuestions
 
 MAX_PAGE_UNITS = 3500  # UTF-16 units of one message of a list, well under Telegram's 4096
@@ -55,7 +55,7 @@ class ButtonExpired(ChangeRefused):
     """What a tapped button is about is gone, or its data says nothing."""
 
     def __init__(self) -> None:
-        super().__init__("This button is too old.")
+        super().__init__(translatable("This button is too old."))
 
 
 class TurnControl(Protocol):

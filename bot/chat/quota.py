@@ -12,7 +12,7 @@ of what came with it is fetched; /retry queues it again.
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
@@ -143,6 +143,7 @@ class TurnService(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
 class QuotaGate:
     """A TurnService that refuses turns of people and groups whose quota is used up.
 
@@ -151,22 +152,13 @@ class QuotaGate:
     take a little more than the quota by writing in chats of several replicas at once.
     """
 
-    def __init__(
-        self,
-        turns: TurnService,
-        database: Database,
-        access: Access,
-        *,
-        settings: QuotaSettings,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._turns = turns
-        self._database = database
-        self._access = access
-        self._settings = settings
-        self._clock = clock
-        self._limit_cache: dict[tuple[int, RoleOrBlocked | None], int | None] = {}
-        self._margins: dict[int, _Margin] = {}  # by person or group
+    turns: TurnService
+    database: Database
+    access: Access
+    settings: QuotaSettings
+    clock: Callable[[], float] = time.time
+    _limit_cache: dict[tuple[int, RoleOrBlocked | None], int | None] = field(default_factory=dict)
+    _margins: dict[int, _Margin] = field(default_factory=dict)  # by person or group
 
     async def run(self, request: TurnRequest, complete: RequestCompleter | None = None) -> None:
         concerned = _list_holders(request.person, request.lane)
@@ -182,7 +174,7 @@ class QuotaGate:
             if before is not None and before.is_used_up:
                 complete = partial(self._complete_or_refuse, request, complete, holder, before)
                 break
-        await self._turns.run(request, complete)
+        await self.turns.run(request, complete)
         for holder in holders:
             after = None if holder in far_from_warning else await self._load_usage(holder)
             if after is not None:
@@ -201,7 +193,7 @@ class QuotaGate:
     def _take_from_margin(self, holder: int) -> bool:
         """Whether a turn can do without a query of what they have used; counts it."""
         margin = self._margins.get(holder)
-        if margin is None or not margin.turns or margin.day != self._today() or margin.until < self._clock():
+        if margin is None or not margin.turns or margin.day != self._today() or margin.until < self.clock():
             return False
         self._margins[holder] = replace(margin, turns=margin.turns - 1)
         return True
@@ -214,19 +206,19 @@ class QuotaGate:
         limit = await self._load_limit(holder)
         if limit is None:
             return None
-        today = start_of_day(self._clock(), ZoneInfo(self._settings.time_zone))
-        async with self._database.read_transaction() as tx:
+        today = start_of_day(self.clock(), ZoneInfo(self.settings.time_zone))
+        async with self.database.read_transaction() as tx:
             used = await limits.count_used_canvases(tx, holder, today)
-        return int((WARN_FRACTION * limit - used.canvases) / self._settings.max_canvases_per_turn)
+        return int((WARN_FRACTION * limit - used.canvases) / self.settings.max_canvases_per_turn)
 
     def _store_margin(self, holder: int, turns_left: int | None) -> None:
         """Let turns do without a query of what they have used, beside the one that begins now."""
         if turns_left is None:
             return
         until = math.inf
-        if self._settings.count_replicas is not None:
-            turns_left //= self._settings.count_replicas()
-            until = self._clock() + _PART_SECONDS
+        if self.settings.count_replicas is not None:
+            turns_left //= self.settings.count_replicas()
+            until = self.clock() + _PART_SECONDS
         self._margins[holder] = _Margin(max(0, turns_left - 1), self._today(), until)
 
     async def _load_usage(self, holder: int) -> QuotaUsage | None:
@@ -234,19 +226,19 @@ class QuotaGate:
         limit = await self._load_limit(holder)
         if limit is None:
             return None
-        async with self._database.read_transaction() as tx:
-            return await load_quota_usage(tx, holder, limit, self._settings.time_zone, now=self._clock())
+        async with self.database.read_transaction() as tx:
+            return await load_quota_usage(tx, holder, limit, self.settings.time_zone, now=self.clock())
 
     async def _load_limit(self, holder: int) -> int | None:
-        role = self._access.get_role(holder)
+        role = self.access.get_role(holder)
         key = (holder, role)
         if key not in self._limit_cache:
-            async with self._database.read_transaction() as tx:
-                self._limit_cache[key] = await load_limit(tx, holder, role, self._settings.canvases_per_day)
+            async with self.database.read_transaction() as tx:
+                self._limit_cache[key] = await load_limit(tx, holder, role, self.settings.canvases_per_day)
         return self._limit_cache[key]
 
     def _today(self) -> str:
-        return str(datetime.fromtimestamp(self._clock(), ZoneInfo(self._settings.time_zone)).date())
+        return str(datetime.fromtimestamp(self.clock(), ZoneInfo(self.settings.time_zone)).date())
 
     async def _complete_or_refuse(
         self,
@@ -260,7 +252,7 @@ class QuotaGate:
 
         None: it is refused, or there is nothing to answer.
         """
-        async with self._database.read_transaction() as tx:
+        async with self.database.read_transaction() as tx:
             has_begun = await turns.has_turn(tx, request.items[0].id)
         if not has_begun:
             await self._refuse(request, holder, usage)
@@ -270,14 +262,14 @@ class QuotaGate:
         return await complete(handle)
 
     async def _refuse(self, request: TurnRequest, holder: int, usage: QuotaUsage) -> None:
-        now = self._clock()
+        now = self.clock()
         translate = request.translate
         used_up = translate("You've used up today's allowance.")
         if holder < 0:
             used_up = translate("This group has used up today's allowance.")
         hint = translate("After that, /retry answers this message.")
         line = f"{used_up} {usage.format_reset(translate)} {hint}"
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             await _store_refused_turn(tx, request, line, now)
             part = Part(request.preface + line, silent=request.silent)
             await outbox.add(
@@ -296,11 +288,11 @@ class QuotaGate:
         assert usage.limit is not None
         if usage.used < WARN_FRACTION * usage.limit:
             return
-        now = self._clock()
+        now = self.clock()
         translate = request.translate
         used = format_used_share(translate, usage, in_group=holder < 0)
         line = f"{used} {usage.format_reset(translate)}"
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             if await self._record_notified_today(tx, holder, now):
                 await outbox.add(tx, item=None, lane=request.lane, parts=(Part(line, silent=True),), now=now)
 

@@ -55,34 +55,26 @@ class UnansweredEnd:
             self.on_ended(EndedTurn(item.id, item.lane, item.stored_spans))
 
 
+@dataclass(frozen=True, slots=True)
 class TaskRunner:
-    """The runner; `on_ended` is called for a task whose turn had begun and ends here without an answer."""
+    """The runner."""
 
-    def __init__(
-        self,
-        database: Database,
-        access: Access,
-        groups: GroupDirectory,
-        turns: TurnService,
-        on_ended: Callable[[EndedTurn], None],
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._database = database
-        self._access = access
-        self._groups = groups
-        self._turns = turns
-        self._end_unanswered = UnansweredEnd(database, on_ended, clock)
-        self._clock = clock
+    database: Database
+    access: Access
+    groups: GroupDirectory
+    turns: TurnService
+    end_unanswered: UnansweredEnd
+    clock: Callable[[], float] = time.time
 
     async def __call__(self, items: tuple[InboxItem, ...]) -> None:
         [item] = items
         assert item.lane is not None
         queued = QueuedTexts.parse(item.body)
         person = queued.person
-        if find_role(self._access, self._groups, person, item.lane) not in {"admin", "member"}:
-            async with self._database.transaction() as tx:
+        if find_role(self.access, self.groups, person, item.lane) not in {"admin", "member"}:
+            async with self.database.transaction() as tx:
                 await jobs.remove_all(tx, person, chat=item.lane.chat)
-            await self._end_unanswered(item, ACCESS_LOST)
+            await self.end_unanswered(item, ACCESS_LOST)
             return
         request = TurnRequest(
             items,
@@ -94,36 +86,36 @@ class TaskRunner:
             deep=queued.deep,
             with_thinking=queued.thinks,
             is_continuation=queued.continues,
-            translate=self._access.get_translator(person),
+            translate=self.access.get_translator(person),
             speaker=await self._find_speaker(queued, item.lane),
             own_words=queued.texts[0] if item.job is None and queued.texts[0].startswith(LINE_START) else "",
         )
         if item.job is None:
-            await self._turns.run(request)
+            await self.turns.run(request)
             return
         job = await self._find_job(item.job)
         if job is None:
-            await self._end_unanswered(item, JOB_DELETED)
+            await self.end_unanswered(item, JOB_DELETED)
             return
-        lateness = format_lateness(request.translate, queued, item.due_at, job.zone, self._clock())
-        await self._turns.run(build_due_request(request, lateness))
+        lateness = format_lateness(request.translate, queued, item.due_at, job.zone, self.clock())
+        await self.turns.run(build_due_request(request, lateness))
 
     async def _find_speaker(self, queued: QueuedTexts, lane: Lane) -> str:
         """Return what a group's prompts call the person; "" in private, and where the texts name them."""
         if not lane.is_group or queued.turn is not None:
             return ""
-        async with self._database.transaction(durable=False) as tx:
+        async with self.database.transaction(durable=False) as tx:
             return await add_speaker(tx, lane, queued.person, queued.name)
 
     async def _find_job(self, job_id: int) -> Job | None:
-        async with self._database.read_transaction() as tx:
+        async with self.database.read_transaction() as tx:
             return await jobs.find_kept(tx, job_id)
 
     async def _load_attachments(self, turn: int | None) -> tuple[tuple[Attachment, ...], ...]:
         """Return what came with the messages of a turn."""
         if turn is None:
             return ()
-        async with self._database.read_transaction() as tx:
+        async with self.database.read_transaction() as tx:
             return await attachments.load_of_turn(tx, turn)
 
 

@@ -6,6 +6,8 @@ another person waits for that.
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from bot.chat.group_directory import GroupDirectory
@@ -28,24 +30,16 @@ MAX_READS_A_MINUTE = 6  # of a group; what comes beyond them counts as said to o
 ANSWER_SECONDS = 600.0  # so long after an answer the assistant may be the one who is asked on
 
 
+@dataclass(frozen=True, slots=True)
 class UnaddressedMessages:
     """Has messages judged, of people whose questions would be answered today."""
 
-    def __init__(
-        self,
-        database: Database,
-        groups: GroupDirectory,
-        judge: AddressJudge,
-        quota: QuotaGate,
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._database = database
-        self._groups = groups
-        self.judge = judge
-        self._quota = quota
-        self._clock = clock
-        self._limiter = RateLimiter(MAX_READS_A_MINUTE, 60.0)
+    database: Database
+    groups: GroupDirectory
+    judge: AddressJudge
+    quota: QuotaGate
+    clock: Callable[[], float] = time.time
+    _limiter: RateLimiter = field(default_factory=partial(RateLimiter, MAX_READS_A_MINUTE, 60.0))
 
     async def handle(self, update: ParsedUpdate, *, may_ask: bool) -> None:
         """Make the message one that is answered, or forget it; `may_ask`: its sender is answered there."""
@@ -57,27 +51,27 @@ class UnaddressedMessages:
 
     async def forget(self, item: InboxItem) -> None:
         """Keep nothing of a message but that it came."""
-        async with self._database.transaction() as tx:
-            await unplaced_items.forget(tx, item.id, now=self._clock())
+        async with self.database.transaction() as tx:
+            await unplaced_items.forget(tx, item.id, now=self.clock())
 
     async def _is_meant(self, update: ParsedUpdate, lane: Lane) -> bool:
-        now = self._clock()
-        group = self._groups.find_open(lane.chat)
+        now = self.clock()
+        group = self.groups.find_open(lane.chat)
         if group is None or not group.judges or not group.can_send or update.person is None:
             return False
         if now - update.sent_at > STALE_SECONDS or not self._limiter.try_acquire(lane.chat, now):
             return False
-        if not await self._quota.has_quota(update.person, lane):
+        if not await self.quota.has_quota(update.person, lane):
             return False
         message = update.item.body["message"]
         said_before = await self._load_said_before(lane, message["message_id"])
-        identity = self._groups.get_identity(lane.chat)
+        identity = self.groups.get_identity(lane.chat)
         return await self.judge.is_meant(lane, describe_group_message(message, identity, said_before))
 
     async def _load_said_before(self, lane: Lane, message_id: int) -> list[str]:
         """Return the assistant's last answer, if it is new, and what is read along, the oldest first."""
-        now = self._clock()
-        async with self._database.read_transaction() as tx:
+        now = self.clock()
+        async with self.database.read_transaction() as tx:
             conversation = (await conversations.find(tx, lane)).number
             answer = await turns.find_last_answer(tx, lane, conversation, since=now - ANSWER_SECONDS)
             texts = await group_texts.load(tx, lane, before_message=message_id, now=now)
@@ -88,7 +82,7 @@ class UnaddressedMessages:
 
     async def _take(self, item: InboxItem, lane: Lane) -> None:
         message_id = item.body["message"]["message_id"]
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             await unplaced_items.place(tx, item.id, "text", lane, message_id)
             await group_texts.delete_message(tx, lane, message_id)
 

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import select, update
 
 from bot.chat.access import Access
-from bot.chat.tasks import DUE_TASK_PREFIX, MAX_PREVIEW_CHARS, TaskRunner
+from bot.chat.tasks import DUE_TASK_PREFIX, MAX_PREVIEW_CHARS, TaskRunner, UnansweredEnd
 from bot.db.engine import Database
 from bot.db.people import people
 from bot.db.queues import inbox, job_outcomes, jobs
@@ -34,8 +34,9 @@ class TaskHarness:
     access: Access = field(default_factory=lambda: Access("pairing"))
 
     def build_runner(self) -> TaskRunner:
+        end_unanswered = UnansweredEnd(self.database, lambda _: None, lambda: NOW)
         return TaskRunner(
-            self.database, self.access, build_directory(), self.turns, lambda _: None, lambda: NOW
+            self.database, self.access, build_directory(), self.turns, end_unanswered, lambda: NOW
         )
 
     async def claim_due_item(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bot.chat.tasks import TaskRunner
+from bot.chat.tasks import TaskRunner, UnansweredEnd
 from bot.db.engine import Database
 from bot.db.people import groups as group_rows
 from bot.db.people.groups import Group
@@ -128,7 +128,8 @@ async def test_an_answer_is_made_again_for_everybody_who_may_speak(harness: Upda
         body = {"person": person, "name": "Bob", "texts": ["why?"]}
         await inbox.add(tx, kind="task", lane=Lane(CHAT), sender=person, body=body, now=harness.now)
         [items] = (await inbox.claim(tx, now=harness.now)).groups
-    run_task = TaskRunner(harness.database, harness.access, harness.groups, harness.turns, lambda _: None)
+    end_unanswered = UnansweredEnd(harness.database, lambda _: None)
+    run_task = TaskRunner(harness.database, harness.access, harness.groups, harness.turns, end_unanswered)
     await run_task(items)
     [request] = harness.turns.requests
     assert (request.person, request.speaker) == (person, "Bob")

@@ -18,7 +18,7 @@ from sqlalchemy import select
 
 from bot.chat.access import Access
 from bot.chat.reminders import ReminderRunner
-from bot.chat.tasks import TaskRunner
+from bot.chat.tasks import TaskRunner, UnansweredEnd
 from bot.db.engine import Database, open_database
 from bot.db.people import people
 from bot.db.queues import inbox, jobs, outbox
@@ -168,8 +168,9 @@ class SimulatedProcess:
         user_jobs = UserJobs(self.database, JobLimits(), self.clock)
         reminders = ReminderRunner(self.database, self.access, build_directory(), user_jobs, self.clock)
         turn_service = FakeTurnService(self.database, self.clock)
+        end_unanswered = UnansweredEnd(self.database, lambda _: None, self.clock)
         tasks = TaskRunner(
-            self.database, self.access, build_directory(), turn_service, lambda _: None, self.clock
+            self.database, self.access, build_directory(), turn_service, end_unanswered, self.clock
         )
         self.runners = {
             "reminder": outcomes.record_after(reminders),

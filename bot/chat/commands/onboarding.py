@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from bot.chat.actions import ActionContext, ActionResult, reply_hint
+from bot.chat.commands.people_changes import describe_role
 from bot.chat.commands.strangers import reject_stranger
 from bot.chat.commands.welcome import build_welcome
 from bot.db.people import people
@@ -47,16 +48,10 @@ async def join_by_link(context: ActionContext) -> ActionResult:
         return reply_hint(context.translate(reason))
     after = await people.find(context.tx, context.person)
     if after != before:
-        await _record_joining(context, before, role)
+        subject = f"person {context.person}"
+        after_joining = {"role": role, "name": context.name}
+        await context.record_audit("came in by a link", subject, describe_role(before), after_joining)
     return await _admit(context, role)
-
-
-async def _record_joining(context: ActionContext, before: Person | None, role: people.Role) -> None:
-    state_before = None
-    if before is not None:
-        state_before = {"role": before.role, "name": before.name}
-    state_after = {"role": role, "name": context.name}
-    await context.record_audit("came in by a link", f"person {context.person}", state_before, state_after)
 
 
 async def _admit(context: ActionContext, role: people.Role) -> ActionResult:

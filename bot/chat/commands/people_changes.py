@@ -139,14 +139,18 @@ async def _record_role_change(
     tx: Transaction, actor: Actor, person_id: int, action: str, role: RoleOrBlocked | None, *, now: float
 ) -> None:
     """Record that somebody gets another role, or loses theirs (None)."""
-    person = await people.find(tx, person_id)
-    before = None
-    if person is not None:
-        before = {"role": person.role, "name": person.name}
+    before = describe_role(await people.find(tx, person_id))
     after = None
     if role is not None:
         after = {"role": role}
     await audit.record(tx, actor, action, f"person {person_id}", change=(before, after), now=now)
+
+
+def describe_role(person: Person | None) -> dict[str, str] | None:
+    """What is recorded of somebody before their role changes; None: they had none."""
+    if person is None:
+        return None
+    return {"role": person.role, "name": person.name}
 
 
 async def _load_name(tx: Transaction, person_id: int) -> str:

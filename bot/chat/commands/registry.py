@@ -75,7 +75,6 @@ class Command:
     action: Action
     group: str
     min_role: Literal["anyone", "member", "admin"] = "member"
-    in_menu: bool = True
     in_groups: bool = False
     concerns_others: bool = False
     example: str = ""
@@ -134,7 +133,7 @@ def build_menu(role: RoleOrBlocked, language: str, *, has_fallback: bool = False
     """Return what Telegram shows beside the text field in one of LANGUAGES, as (name, line of help)."""
     translate = load_translator(language)
     commands = list_commands(role, has_fallback=has_fallback)
-    return [(command.name, translate(command.help)) for command in commands if command.in_menu]
+    return [(command.name, translate(command.help)) for command in commands if command.name in MENU]
 
 
 def build_group_menu(language: str) -> CommandMenu:
@@ -263,6 +262,23 @@ HELP_EXAMPLES = (
     translatable("Summarise https://en.wikipedia.org/wiki/Tide in five sentences"),
 )
 
+MENU = (
+    "new",
+    "stop",
+    "retry",
+    "deep",
+    "find",
+    "files",
+    "notes",
+    "remind",
+    "jobs",
+    "usage",
+    "language",
+    "help",
+    "invite",
+    "people",
+    "tools",
+)
 GROUP_MENU = ("ask", "new", "stop", "usage", "help")
 COMMANDS = (
     Command(
@@ -293,7 +309,6 @@ COMMANDS = (
         translatable("ask me something, in a group"),
         handle_ask,
         CHAT,
-        in_menu=False,
         in_groups=True,
         example=translatable("/ask what is a tide?"),
     ),
@@ -331,7 +346,6 @@ COMMANDS = (
         translatable("instructions for every answer in this chat"),
         instructions.handle_instructions,
         CHAT,
-        in_menu=False,
         in_groups=True,
         concerns_others=True,
         example=translatable("/instructions answer in two sentences"),
@@ -341,7 +355,6 @@ COMMANDS = (
         translatable("whether I think before I answer"),
         think.handle_think,
         CHAT,
-        in_menu=False,
         in_groups=True,
         concerns_others=True,
     ),
@@ -350,7 +363,6 @@ COMMANDS = (
         translatable("whether I speak my answers"),
         voice.handle_voice,
         CHAT,
-        in_menu=False,
         in_groups=True,
         concerns_others=True,
     ),
@@ -359,7 +371,6 @@ COMMANDS = (
         translatable("what I currently see of our conversation"),
         prompt_context.handle_context,
         CHAT,
-        in_menu=False,
         in_groups=True,
     ),
     Command(
@@ -376,7 +387,6 @@ COMMANDS = (
         translatable("your time zone"),
         jobs.handle_zone,
         LATER,
-        in_menu=False,
         example=translatable("/zone Berlin"),
     ),
     Command(
@@ -386,21 +396,19 @@ COMMANDS = (
         SETTINGS,
         in_groups=True,
     ),
-    Command("limits", translatable("your daily limit"), limits.handle_limits, SETTINGS, in_menu=False),
+    Command("limits", translatable("your daily limit"), limits.handle_limits, SETTINGS),
     Command("language", translatable("the language of my own messages"), language.handle_language, SETTINGS),
     Command(
         "approvals",
         translatable("what I may do without asking, and what needs approval"),
         approvals.handle_approvals,
         SETTINGS,
-        in_menu=False,
     ),
     Command(
         "consent",
         translatable("what may be sent to services outside our network"),
         consent.handle_consent,
         SETTINGS,
-        in_menu=False,
         in_groups=True,
     ),
     Command(
@@ -408,7 +416,6 @@ COMMANDS = (
         translatable("delete what I keep from this chat"),
         forget.handle_forget,
         SETTINGS,
-        in_menu=False,
         in_groups=True,
         concerns_others=True,
     ),
@@ -417,18 +424,16 @@ COMMANDS = (
         translatable("get what was said here as files"),
         export.handle_export,
         SETTINGS,
-        in_menu=False,
         in_groups=True,
         concerns_others=True,
     ),
-    Command("id", translatable("your Telegram ID"), handle_id, SETTINGS, min_role="anyone", in_menu=False),
+    Command("id", translatable("your Telegram ID"), handle_id, SETTINGS, min_role="anyone"),
     Command(
         "start",
         translatable("the greeting, with examples"),
         handle_start,
         SETTINGS,
         min_role="anyone",
-        in_menu=False,
     ),
     Command("help", translatable("what I can do"), handle_help, SETTINGS, in_groups=True),
     Command(
@@ -445,7 +450,6 @@ COMMANDS = (
         admin_page.handle_admin,
         ADMINS,
         min_role="admin",
-        in_menu=False,
     ),
     Command("people", translatable("members and requests"), people.handle_people, ADMINS, min_role="admin"),
     Command(
@@ -454,7 +458,6 @@ COMMANDS = (
         group_cards.handle_groups,
         ADMINS,
         min_role="admin",
-        in_menu=False,
     ),
     Command(
         "hooks",
@@ -462,7 +465,6 @@ COMMANDS = (
         hooks.handle_hooks,
         ADMINS,
         min_role="admin",
-        in_menu=False,
         example=translatable("/hooks add bell Family"),
     ),
     Command(
@@ -474,7 +476,6 @@ COMMANDS = (
         grants.handle_grant,
         ADMINS,
         min_role="admin",
-        in_menu=False,
         example=translatable("/grant weather everyone"),
     ),
     Command(
@@ -483,7 +484,6 @@ COMMANDS = (
         grants.handle_revoke,
         ADMINS,
         min_role="admin",
-        in_menu=False,
         example=translatable("/revoke weather everyone"),
     ),
 )
