@@ -10,7 +10,7 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 
 import uvicorn
-from httptools import HttpParserError, HttpParserUpgrade
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -100,7 +100,10 @@ class BoundedProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except HttpParserUpgrade as offer:
-            self.data_received(self._build_plain_head() + data[offer.args[0] :])
+            plain_head = self._build_plain_head()
+            self.parser = HttpRequestParser(self)  # the former takes nothing more from who closes after this
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            self.data_received(plain_head + data[offer.args[0] :])
         except HttpParserError:
             self.logger.warning("Invalid HTTP request received.")
             self.send_400_response("Invalid HTTP request received.")

@@ -162,7 +162,7 @@ async def test_a_request_that_offers_another_protocol_is_read_with_its_body(body
 
     app = Starlette(routes=[Route("/", answer, methods=["GET", "POST"])])
     post = b"POST / HTTP/1.1\r\nHost: x\r\n" + UPGRADE + body
-    last = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    last = REQUEST + b"Upgrade: h2c\r\nConnection: Upgrade, close\r\n\r\n"
     requests = post + REQUEST + UPGRADE + b"\r\n" + last
     async with serve(app, protocol=_PieceProtocol) as url, _Client(url, requests) as client:
         received = await read_to_end(client.reader)
