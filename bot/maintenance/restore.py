@@ -55,7 +55,6 @@ async def restore_backup(url: str, backup: Path, *, answer_waiting: bool, now: f
             "This is for SQLite files. On PostgreSQL, pg_restore or psql brings back what pg_dump wrote."
         )
     file = parse_database_path(url)
-    file.parent.mkdir(parents=True, exist_ok=True)
     with lock.hold_lock(file), _make_temporary_file(file) as temporary_file:
         _copy_and_upgrade(backup, file, temporary_file)
         async with open_database(url.replace(str(file), str(temporary_file))) as database:

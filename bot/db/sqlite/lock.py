@@ -19,6 +19,7 @@ def hold_lock(database_file: Path) -> Iterator[None]:
     """
     lock_file = Path(f"{database_file}.lock")
     with translate_file_errors(lock_file):
+        lock_file.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(lock_file, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         with translate_file_errors(lock_file):

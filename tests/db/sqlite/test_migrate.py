@@ -155,6 +155,12 @@ def test_migrate_is_refused_while_a_gateway_runs(database_url: str):
     assert migrate_stopped(database_url) is None
 
 
+def test_migrate_makes_the_folder_of_a_new_database(tmp_path: Path):
+    file = tmp_path / "var" / "lib" / "canvasgram.db"
+    assert migrate_stopped(f"sqlite+aiosqlite:///{file}") is None
+    assert read_current_revision(file) == find_newest_revision()
+
+
 def test_a_migration_removes_what_was_deleted_earlier_and_its_copy_expires(database_url: str):
     file = parse_database_path(database_url)
     downgrade(database_url, "0002")
