@@ -141,6 +141,18 @@ async def test_what_has_started_and_answered_a_message_has_imported_only_what_th
     assert (LATE_LIBRARIES - NEEDED_BY_ANSWERS - NEEDED_BY_JOBS) & modules == frozenset()
 
 
+async def test_the_menus_are_set_though_the_model_cannot_be_reached(tmp_path: Path):
+    api = ScriptedBotApi()
+    admin = api.person(ADMIN)
+    admin.send("Hello")
+    async with api.serve_on_loopback() as telegram:
+        urls = (telegram, "http://127.0.0.1:9/v1")
+        gateway = await GatewayProcess.start(RUN_UNTIL_STOPPED, tmp_path, api, urls)
+        await api.wait_until(lambda: "tools" in {command["command"] for command in api.list_menu(admin)})
+        gateway.process.terminate()
+        await gateway.read_modules()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 async def test_a_demo_that_is_open_has_imported_the_client_of_the_model():
     async with open_demo() as demo:
