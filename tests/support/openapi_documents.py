@@ -2,7 +2,12 @@
 
 import copy
 import json
+from collections.abc import Sequence
 from typing import Any
+
+from tools.http.routes import HttpRoute
+from tools.openapi.documents import OpenApiDocument, build_usable_routes
+from tools.schemas.signature import ToolDefinitionError
 
 SHIPYARD_YAML = """
 openapi: 3.0.3
@@ -135,3 +140,11 @@ MERGE_BOMB_YAML = "\n".join(
         "openapi: 3.0.0",
     ]
 )
+
+
+async def build_routes(document: OpenApiDocument, picked: Sequence[str], prefix: str = "") -> list[HttpRoute]:
+    """The routes to the operations picked. Raises ToolDefinitionError if one of them cannot be used."""
+    selection = await build_usable_routes(document, picked, prefix)
+    for reason in selection.rejections.values():
+        raise ToolDefinitionError(reason)
+    return list(selection.routes)

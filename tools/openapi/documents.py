@@ -184,7 +184,7 @@ async def build_usable_routes(
     prefix: str = "",
     names: Mapping[str, str] = MappingProxyType({}),
 ) -> RouteSelection:
-    """The routes to the operations picked, each by its `operation`, "METHOD /path" or name.
+    """The routes to the operations picked, each by its `operation`.
 
     The names of their tools begin with `prefix`; operations that are tools already keep theirs (`names`, by
     operation). Where two would share one, the later gets another. Raises ToolDefinitionError for what does
@@ -230,17 +230,6 @@ def _find_own_host(address: str) -> str:
         return host_of(parse_url(address))
     except ToolError as error:
         raise ToolDefinitionError(str(error)) from error
-
-
-async def build_routes(document: OpenApiDocument, picked: Sequence[str], prefix: str = "") -> list[HttpRoute]:
-    """The routes to the operations picked, when all of them can be used.
-
-    Raises ToolDefinitionError, saying why, for the first that cannot.
-    """
-    selection = await build_usable_routes(document, picked, prefix)
-    for reason in selection.rejections.values():
-        raise ToolDefinitionError(f"{reason}.")
-    return list(selection.routes)
 
 
 async def _run_in_sandbox(

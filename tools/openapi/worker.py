@@ -4,7 +4,7 @@ Both functions take the bytes and answer in JSON; a defect of the document is an
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from itertools import islice
 from typing import Any
@@ -95,54 +95,19 @@ def _find_problems(operations: list[OpenApiOperation]) -> list[str]:
 def build_picked_routes(
     body: bytes, base: str, picked: list[str], prefix: str, server: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The routes to the operations picked, and why others cannot be used; or `unreadable`.
-
-    Each is picked by key, "METHOD /path" or name.
-    """
+    """The routes to the operations picked by key, and why others cannot be used; or `unreadable`."""
     try:
         outline = Outline(load_document(body), base, ServerSettings(**(server or {})))
-        operations = outline.list_operations()
-        index = _OperationIndex(operations)
-        picked_operations = {
-            operation.method_and_path: operation for operation in map(index.pick, map(str.strip, picked))
-        }
+        operations = {operation.key: operation for operation in outline.list_operations()}
     except DocumentUnreadable as error:
         return {"unreadable": str(error)}
     routes: list[dict[str, Any]] = []
     left_out: dict[str, str] = {}
-    for operation in picked_operations.values():
+    for key in dict.fromkeys(picked):
+        if key not in operations:
+            return {"unreadable": f"there is no operation {key[:80]!r} in it"}
         try:
-            routes.append(build_route(outline, operation, prefix).as_json())
+            routes.append(build_route(outline, operations[key], prefix).as_json())
         except DocumentUnreadable as error:
-            left_out[operation.key] = f"The operation {operation.key} cannot be used: {error}"
+            left_out[key] = f"The operation {key} cannot be used: {error}"
     return {"routes": routes, "left_out": left_out}
-
-
-class _OperationIndex:
-    """Finds operations by what an admin calls them, whatever their number."""
-
-    def __init__(self, operations: Sequence[OpenApiOperation]) -> None:
-        self._operations = operations
-        self._exact: dict[str, list[OpenApiOperation]] = {}
-        self._similar: dict[str, list[OpenApiOperation]] = {}
-        self._displayed: dict[str, list[OpenApiOperation]] = {}
-        for operation in operations:
-            for name in {operation.key, operation.method_and_path}:
-                self._exact.setdefault(name, []).append(operation)
-            for name in {operation.method_and_path.lower(), to_tool_name(operation.key)}:
-                self._similar.setdefault(name, []).append(operation)
-            self._displayed.setdefault(operation.display_name, []).append(operation)
-
-    def pick(self, name: str) -> OpenApiOperation:
-        """The operation meant by a name: an exact key first, then any spelling, then a shared operationId.
-
-        Raises DocumentUnreadable.
-        """
-        matches = self._exact.get(name) or self._similar.get(name.lower()) or self._displayed.get(name)
-        if not matches:
-            keys = ", ".join(operation.key for operation in self._operations[:20])
-            raise DocumentUnreadable(f"there is no operation {name[:80]!r} in it; it has {keys}"[:600])
-        if len(matches) > 1:
-            candidates = " and ".join(operation.method_and_path for operation in matches[:4])
-            raise DocumentUnreadable(f"{name[:80]!r} may be {candidates}; pick one by its method and path")
-        return matches[0]

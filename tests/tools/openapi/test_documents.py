@@ -10,6 +10,7 @@ from tests.support.http_service import running_http_service
 from tests.support.openapi_documents import (
     SHIPYARD_YAML,
     billion_laughs_yaml,
+    build_routes,
     changed_small_document,
 )
 from tools.arguments import ArgumentsRefused, check_arguments
@@ -17,7 +18,7 @@ from tools.http.routes import route_from_json
 from tools.http.service import Credentials, HttpService
 from tools.http.tools import make_route_tool
 from tools.openapi import documents
-from tools.openapi.documents import build_routes, build_usable_routes, fetch_document, read_document
+from tools.openapi.documents import build_usable_routes, fetch_document, read_document
 from tools.openapi.servers import ServerSettings
 from tools.schemas.signature import ToolDefinitionError
 from tools.schemas.told_schema import build_told_schema
@@ -109,7 +110,7 @@ async def test_a_foreign_host_must_be_confirmed_by_an_admin():
     [
         ([], "Pick between one and 1000 operations at once, not 0"),
         (["showShip"] * 1001, "Pick between one and 1000 operations at once, not 1001"),
-        (["sail"], "there is no operation 'sail' in it; it has showShip, paint-ship"),
+        (["sail"], "there is no operation 'sail' in it"),
         (
             ["sendPhoto"],
             "The operation sendPhoto cannot be used: its body is multipart/form-data without named parts",
@@ -157,7 +158,7 @@ async def test_an_operation_id_of_two_operations_picks_none():
     same = {"/a": {"get": {"operationId": "x"}, "post": {"operationId": "x"}}}
     document = await read_document(changed_small_document("paths", value=same), URL)
     assert document.problems == ("x is the name of 2 operations; none can be picked by it",)
-    with pytest.raises(ToolDefinitionError, match="'x' may be GET /a and POST /a"):
+    with pytest.raises(ToolDefinitionError, match="there is no operation 'x'"):
         await build_routes(document, ["x"])
     assert [route.method for route in await build_routes(document, ["POST /a"])] == ["POST"]
     listed = [operation.operation for operation in document.operations]

@@ -7,12 +7,12 @@ import pytest
 from starlette.responses import Response
 
 from tests.support.http_service import RecordedRequest, redirect_response, running_http_service
-from tests.support.openapi_documents import MERGE_BOMB_YAML, SHIPYARD_YAML
+from tests.support.openapi_documents import MERGE_BOMB_YAML, SHIPYARD_YAML, build_routes
 from tools.arguments import check_arguments
 from tools.base import Rule
 from tools.http.service import Credentials, HttpService
 from tools.http.tools import make_route_tool
-from tools.openapi.documents import MAX_DOCUMENT_BYTES, build_routes, fetch_document, read_document
+from tools.openapi.documents import MAX_DOCUMENT_BYTES, fetch_document, read_document
 from tools.sandbox.process import SandboxLimits
 from tools.schemas.signature import ToolDefinitionError
 
@@ -30,7 +30,7 @@ async def test_operations_become_tools_that_call_the_service(context):
         service = HttpService(
             "shipyard", frozenset({document.host}), Credentials({}, {"api_key": "secret"}), private
         )
-        picked = ["showShip", "put /ships/{shipId}", "add_ship", "countShips", "writeLog", "mixLog"]
+        picked = ["showShip", "paint-ship", "addShip", "countShips", "writeLog", "mixLog"]
         tools = {
             route.name: make_route_tool(route, service) for route in await build_routes(document, picked)
         }
