@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from bot.db.tools.sources import Source
 from bot.errors import ChangeRefused
-from bot.tool_registry.operation_search import search_operations
+from bot.tool_registry.operation_search import DocumentOperation, search_operations
 from bot.tool_registry.previews import (
     SourcePreview,
     SourceRequest,
@@ -46,18 +46,6 @@ FILE_SCHEME = "file:"
 PICKED_AT_ONCE = 500
 KEY_NAMES = frozenset({"token", "api_key", "apikey", "api-key", "x-api-key", "access_token", "auth_token"})
 MAX_SIMILAR = 5  # operations that are named where a pick is not found
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentOperation:
-    """One operation of a document, as a list to pick from shows it; `host` is where its calls go."""
-
-    operation: str
-    method: str
-    path: str
-    name: str
-    summary: str
-    host: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +241,7 @@ def _to_json(routes: "Sequence[HttpRoute]") -> list[dict[str, Any]]:
 
 def _list_offered(document: "OpenApiDocument") -> dict[str, Any]:
     """The operations to pick from, and why others cannot be picked, as the options of a source hold them."""
-    operations = [asdict(DocumentOperation(**asdict(operation))) for operation in document.operations]
-    return {"offered": operations, "unusable": dict(document.unusable)}
+    return {"offered": list(map(asdict, document.operations)), "unusable": dict(document.unusable)}
 
 
 async def _load_usable_routes(

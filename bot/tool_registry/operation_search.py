@@ -1,7 +1,7 @@
-"""Searches the operations of a document by words. Pure."""
+"""The operations of a document, and a search in them by words. Pure."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
 
 MAX_QUERY_CHARS = 200
 MAX_SUMMARY_CHARS = 200
@@ -9,23 +9,19 @@ MAX_NAME_CHARS = 400
 NAME_WEIGHT = 3  # of a word in the name or the path, against one in the summary
 
 
-class SearchableOperation(Protocol):
-    """What a search looks at."""
+@dataclass(frozen=True, slots=True)
+class DocumentOperation:
+    """One operation of a document, as a list to pick from shows it; `host` is where its calls go."""
 
-    @property
-    def operation(self) -> str: ...
-
-    @property
-    def method(self) -> str: ...
-
-    @property
-    def path(self) -> str: ...
-
-    @property
-    def summary(self) -> str: ...
+    operation: str
+    method: str
+    path: str
+    name: str
+    summary: str
+    host: str
 
 
-def search_operations(operations: Sequence[SearchableOperation], text: str) -> list[int]:
+def search_operations(operations: Sequence[DocumentOperation], text: str) -> list[int]:
     """The places of the operations that have these words, the best first.
 
     `issue` finds `createIssues`, too. If none has all the words, those with most.
@@ -41,7 +37,7 @@ def search_operations(operations: Sequence[SearchableOperation], text: str) -> l
     return sorted(best, key=lambda index: -ranks[index][1])
 
 
-def _rank(operation: SearchableOperation, words: set[str]) -> tuple[int, int]:
+def _rank(operation: DocumentOperation, words: set[str]) -> tuple[int, int]:
     """How many words an operation has, and how well they fit it."""
     names = f"{operation.operation} {operation.method} {operation.path}"[:MAX_NAME_CHARS].casefold()
     summary = operation.summary[:MAX_SUMMARY_CHARS].casefold()

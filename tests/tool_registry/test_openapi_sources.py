@@ -10,7 +10,6 @@ import pytest
 from bot.db.tools.sources import Source
 from bot.errors import ChangeRefused
 from bot.tool_registry.openapi_sources import (
-    DocumentOperation,
     list_operations,
     preview_document,
     preview_operations,
@@ -18,6 +17,7 @@ from bot.tool_registry.openapi_sources import (
     resolve_operations,
     search,
 )
+from bot.tool_registry.operation_search import DocumentOperation
 from bot.tool_registry.previews import SourceRequest
 from bot.tool_registry.service_access import ServiceAccess
 from tests.support.openapi_shop import open_shop

@@ -11,7 +11,7 @@ from bot.chat.commands.tool_text import begin_admin_action, find_source, hash_na
 from bot.db.tools.sources import Source
 from bot.domain import Button, Part
 from bot.tool_registry import add_source, openapi_sources
-from bot.tool_registry.openapi_sources import DocumentOperation
+from bot.tool_registry.operation_search import DocumentOperation
 from bot.translations.formats import format_list
 from bot.translations.translator import Translator
 from bot.usage.plain_text import escape_for_terminal

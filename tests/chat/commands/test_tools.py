@@ -17,7 +17,7 @@ from bot.db.tools import audit, call_log, grants, sources, tools
 from bot.db.tools.sources import Source
 from bot.db.tools.tools import StoredTool
 from bot.tool_registry.formatting import NEW_CONVERSATION_HINT
-from bot.tool_registry.openapi_sources import DocumentOperation
+from bot.tool_registry.operation_search import DocumentOperation
 from tests.support.registered_tools import RegisteredToolsHarness, build_definition
 from tests.support.update_harness import ADMIN, ANNA, BOB, UpdateHarness
 from tools.base import hash_definition

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.tool_registry.operation_search import search_operations
+from bot.tool_registry.operation_search import DocumentOperation, search_operations
 from tests.bench.policies.told_judgement import find_gaps
 from tools.arguments import check_arguments
 from tools.http.requests import build_request
@@ -15,7 +15,6 @@ from tools.http.routes import route_from_json
 from tools.http.service import FixedArgument, HttpRequest, HttpService
 from tools.http.tools import make_route_tool
 from tools.openapi import worker
-from tools.openapi.documents import OperationSummary
 from tools.schemas.told_schema import MAX_TOLD_CHARS, build_told_schema
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "openapi"
@@ -135,5 +134,5 @@ def test_kubernetes_merges_what_is_patched():
 def test_an_operation_is_found_by_words(document, words, first):
     server = {"base_url": "https://service.test"}
     outline = worker.outline_document((FOLDER / f"{document}.json").read_bytes(), URL, server)
-    operations = [OperationSummary(**fields) for fields in outline["operations"]]
+    operations = [DocumentOperation(**fields) for fields in outline["operations"]]
     assert operations[search_operations(operations, words)[0]].operation == first
