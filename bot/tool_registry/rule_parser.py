@@ -5,16 +5,13 @@ whether it delivers files. Pure.
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from bot.errors import ChangeRefused
 from bot.tool_registry.tool_info import ONLY_READS
 from bot.translations.translator import translatable
-from tools.base import Rule
+from tools.base import ApprovalMode, Rule, RuleApprover
 from tools.schemas.signature import ToolDefinitionError
-
-AskMode = Literal["never", "once", "always"]
-Approver = Literal["asker", "admins"]
 
 RULE_HELP = translatable(
     "A rule is never, once or always; then, if it asks, who answers (asker or admins), and for which "
@@ -26,8 +23,8 @@ DELIVERY_HELP = translatable(
     "Say on or off: with /tools deliver NAME on, people get the pictures and files that a tool returns."
 )
 _DELIVERY_WORDS = {"on": True, "off": False}
-_ASK_MODES: Mapping[str, AskMode] = {mode: mode for mode in get_args(AskMode)}
-_APPROVERS: Mapping[str, Approver] = {approver: approver for approver in get_args(Approver)}
+_ASK_MODES: Mapping[str, ApprovalMode] = {mode: mode for mode in get_args(ApprovalMode)}
+_APPROVERS: Mapping[str, RuleApprover] = {approver: approver for approver in get_args(RuleApprover)}
 _RULE = re.compile(
     rf"(?P<ask>{'|'.join(_ASK_MODES)})(?:\s+(?P<who>{'|'.join(_APPROVERS)}))?"
     r"(?:\s+when\s+(?P<when>\{.*\}))?",

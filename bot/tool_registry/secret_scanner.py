@@ -7,7 +7,6 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -43,11 +42,7 @@ _WORD_PATTERN = re.compile(r"[A-Za-z0-9_+=.~-]+")
 
 def has_likely_secret(text: str) -> bool:
     """Tell whether a text holds what looks like a secret, on its own or inside an address."""
-    if (
-        _KNOWN_KEY_PATTERN.search(text)
-        or _ASSIGNMENT_PATTERN.search(text)
-        or _AUTHORIZATION_PATTERN.search(text)
-    ):
+    if has_known_key(text) or _ASSIGNMENT_PATTERN.search(text):
         return True
     addresses = _URL_PATTERN.findall(text)
     rest = _URL_PATTERN.sub(" ", text)
@@ -97,18 +92,10 @@ def _has_secret_in_url(url: str) -> bool:
         return True  # it cannot be known, and the address could not be used anyway
     if "@" in parts.netloc:
         return True
-    if any(_is_secret_pair(*pair) for pair in _parse_pairs(parts.query, parts.fragment)):
+    pairs = [*parse_qsl(parts.query), *parse_qsl(parts.fragment)]
+    if any(is_secret_name(name) or is_random_string(value) for name, value in pairs):
         return True
     return any(map(is_random_string, _WORD_PATTERN.findall(unquote(parts.path))))
-
-
-def _parse_pairs(*texts: str) -> Iterator[tuple[str, str]]:
-    for text in texts:
-        yield from parse_qsl(text)
-
-
-def _is_secret_pair(name: str, value: str) -> bool:
-    return bool(_SECRET_NAME_PATTERN.search(name)) or is_random_string(value)
 
 
 def is_random_string(word: str) -> bool:
