@@ -49,7 +49,7 @@ async def _set_enabled(action: AdminAction, form: ToolForm, *, enabled: bool) ->
 
 
 async def _accept(action: AdminAction, form: ToolForm) -> str:
-    if await source_actions.is_source(action, form.name):
+    if await admin_actions.is_source(action, form.name):
         pending = await source_actions.accept_source(action, form.name, seen_hash=form.get("seen"))
         return f"Accepted: {', '.join(change.tool_name for change in pending.changes)}."
     confirmed = form.get("confirmed") == "yes"

@@ -71,8 +71,8 @@ class PendingChange:
 async def set_enabled(action: AdminAction, name: str, *, enabled: bool) -> str:
     """Enable or disable a tool, or else a source of this name; returns what it was, "tool" or "source"."""
     event = "enabled" if enabled else "disabled"
-    source = await sources.find(action.tx, name)
-    if source is not None and not await _is_tool(action, name):
+    if await is_source(action, name):
+        source = await get_source(action, name)
         if source.enabled != enabled:
             await sources.set_enabled(action.tx, name, enabled=enabled)
             await action.record_change(
@@ -248,8 +248,11 @@ async def get_source(action: AdminAction, name: str) -> Source:
     return source
 
 
-async def _is_tool(action: AdminAction, name: str) -> bool:
-    return name in action.builtin_tools or await tools.find(action.tx, name) is not None
+async def is_source(action: AdminAction, name: str) -> bool:
+    """Tell whether a name is that of a source, and of no tool."""
+    if name in action.builtin_tools or await tools.find(action.tx, name) is not None:
+        return False
+    return await sources.find(action.tx, name) is not None
 
 
 def find_flags(definition: Mapping[str, Any]) -> tuple[str, ...]:

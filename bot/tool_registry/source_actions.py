@@ -8,9 +8,15 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from bot.db.tools import sources, tools
+from bot.db.tools import tools
 from bot.errors import ChangeRefused
-from bot.tool_registry.admin_actions import AdminAction, PendingChange, accept_change, get_pending_change
+from bot.tool_registry.admin_actions import (
+    AdminAction,
+    PendingChange,
+    accept_change,
+    get_pending_change,
+    is_source,
+)
 from bot.tool_registry.tool_info import ToolInfo, load_tool_info
 
 ToolChange = Callable[[str], Awaitable[ToolInfo]]
@@ -71,13 +77,6 @@ async def list_tool_names(action: AdminAction, name: str) -> tuple[str, ...]:
     if not names:
         raise ChangeRefused("{name} has no tools yet.", name=name)
     return names
-
-
-async def is_source(action: AdminAction, name: str) -> bool:
-    """Tell whether a name is that of a source, and of no tool."""
-    if name in action.builtin_tools or await tools.find(action.tx, name) is not None:
-        return False
-    return await sources.find(action.tx, name) is not None
 
 
 async def get_pending_source(action: AdminAction, name: str) -> PendingSource:

@@ -137,37 +137,29 @@ def _build_tool_info(
     sources_by_name: Mapping[str, Source],
     tool_grants: Sequence[Grant],
 ) -> ToolInfo:
+    row = stored or StoredTool(name, "")
+    source = sources_by_name.get(row.source)
+    own_rule = None
     admin_rule = None
-    if stored is not None and stored.rule is not None:
-        admin_rule = build_rule(stored.rule, stored.hash)
+    if row.rule is not None:
+        admin_rule = build_rule(row.rule, row.hash)
     if builtin_tool is not None:
         definition = definition_of(builtin_tool)
-        return ToolInfo(
-            name=name,
-            source=None,
-            state=_determine_state(stored, None),
-            definition=definition,
-            hash=hash_definition(definition),
-            pending=None,
-            flagged=None,
-            rule=admin_rule or builtin_tool.rule,
-            is_set=admin_rule is not None,
-            grants=tuple(tool_grants),
-        )
-    assert stored is not None
-    source = sources_by_name.get(stored.source)
+        row = StoredTool(name, "", definition, hash_definition(definition))
+        source = None
+        own_rule = builtin_tool.rule
     return ToolInfo(
         name=name,
         source=source,
         state=_determine_state(stored, source),
-        definition=stored.definition,
-        hash=stored.hash,
-        pending=stored.pending,
-        flagged=stored.flagged,
-        rule=admin_rule,
+        definition=row.definition,
+        hash=row.hash,
+        pending=row.pending,
+        flagged=row.flagged,
+        rule=admin_rule or own_rule,
         is_set=admin_rule is not None,
         grants=tuple(tool_grants),
-        delivers=stored.delivers,
+        delivers=row.delivers,
     )
 
 

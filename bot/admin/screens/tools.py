@@ -40,9 +40,9 @@ from bot.db.people import people
 from bot.db.tools import sources
 from bot.db.usage.call_filters import ANY_FAILURE, UNKNOWN_REFUSAL
 from bot.errors import ChangeRefused, NothingFound
-from bot.tool_registry.admin_actions import AdminAction, PendingChange, get_pending_change
+from bot.tool_registry.admin_actions import AdminAction, PendingChange, get_pending_change, is_source
 from bot.tool_registry.program_homes import find_homes_folder
-from bot.tool_registry.source_actions import PendingSource, get_pending_source, is_source
+from bot.tool_registry.source_actions import PendingSource, get_pending_source
 from bot.tool_registry.source_info import SourceInfo, load_source_info
 from bot.tool_registry.tool_info import ToolInfo, load_tool_info, load_tool_infos
 from bot.usage.figures import EMPTY_CELL

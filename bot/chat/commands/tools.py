@@ -13,7 +13,6 @@ from bot.chat.commands.tool_tasks import queue_tool_task
 from bot.chat.commands.tool_text import begin_admin_action, build_parts, load_person_names
 from bot.db.tools import call_log, sources
 from bot.tool_registry import admin_actions, formatting, tool_settings
-from bot.tool_registry.source_actions import is_source
 from bot.tool_registry.source_info import format_source, load_source_info
 from bot.tool_registry.time_limits import format_time_limits, parse_time_limits, set_time_limits
 from bot.tool_registry.tool_info import load_tool_info
@@ -93,7 +92,7 @@ async def _ask_removal(context: ActionContext, name: str) -> ActionResult:
 
 
 async def _ask_acceptance(context: ActionContext, name: str) -> ActionResult:
-    if await is_source(await begin_admin_action(context), name):
+    if await admin_actions.is_source(await begin_admin_action(context), name):
         return ActionResult(parts=await tool_cards.build_source_acceptance_parts(context, name))
     return ActionResult(parts=await tool_cards.build_acceptance_parts(context, name))
 

@@ -29,7 +29,7 @@ from bot.tool_registry.program_homes import delete_home, is_own_home
 from bot.tool_registry.registry import ToolRegistry
 from bot.tool_registry.secret_scanner import mask_secrets
 from bot.tool_registry.service_access import parse_access
-from bot.tool_registry.source_actions import change_tools, is_source
+from bot.tool_registry.source_actions import change_tools
 from bot.tool_registry.source_info import format_source, load_source_info, to_source_record
 from bot.tool_registry.sources import NOBODY
 from bot.tool_registry.time_limits import format_time_limits, parse_time_limits, set_time_limits
@@ -120,7 +120,7 @@ async def accept_change(
 ) -> list[str]:
     """Show the pending change; with its hash as `seen_hash`, accept just that."""
     async with session.open_action() as action:
-        if await is_source(action, name):
+        if await admin_actions.is_source(action, name):
             return await _accept_source(action, name, seen_hash)
         change = await admin_actions.get_pending_change(action, name)
         if seen_hash is None:
