@@ -100,7 +100,7 @@ class RegistryRows:
 
 
 class RegistryLoader:
-    """Reads rows, files and servers; `listing_store` is told what a server lists."""
+    """Reads rows, files and, by its `source_loader`, servers; `listing_store` is told what a server lists."""
 
     def __init__(
         self,
@@ -115,21 +115,13 @@ class RegistryLoader:
         self._settings = settings
         self._loaded_folder = LoadedFolder()
         self._secret_box = SecretBox(settings.secret_keys)
-        self._source_loader = SourceLoader(
+        self.source_loader = SourceLoader(
             settings.private_hosts,
             listing_store,
             settings.homes,
             partial(SealedSignIn, database, self._secret_box),
             offer_sign_in,
         )
-
-    async def run(self) -> None:
-        """Keep the connections to servers until cancelled."""
-        await self._source_loader.run()
-
-    def end_person(self, person: int) -> None:
-        """End the programs of somebody who lost access, and delete their homes."""
-        self._source_loader.end_person(person)
 
     async def load_files(self) -> tuple[str, ...]:
         """Load the files of TOOLS_DIR again; return what went wrong, a line each."""
@@ -149,15 +141,6 @@ class RegistryLoader:
             for file in self._loaded_folder.files
             if file.trouble is None
         )
-
-    async def refresh_listings(self) -> tuple[str, ...]:
-        """Have all servers list their tools again, while `run` runs; return what went wrong, a line each."""
-        return await self._source_loader.refresh_listings()
-
-    @property
-    def has_trouble_changed(self) -> bool:
-        """Whether a server became unavailable or came back since rows were read last."""
-        return self._source_loader.has_trouble_changed
 
     async def load_revisions(self) -> Mapping[str, int]:
         """Read the current revisions of tools; one cheap query."""
@@ -217,7 +200,7 @@ class RegistryLoader:
         remote = [source for source in rows.sources if source.kind != "file"]
         source_tools = [
             *self._build_file_tools(rows),
-            *await self._source_loader.load_sources(remote, rows.secrets),
+            *await self.source_loader.load_sources(remote, rows.secrets),
         ]
         return await run_in_thread(assemble, self.builtin_tools, source_tools, rows.tools, now=time.time())
 

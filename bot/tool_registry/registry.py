@@ -225,7 +225,7 @@ class ToolRegistry:
     async def run(self) -> None:
         """Apply what other processes change, and keep the connections to servers, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._loader.run(), name="tool servers")
+            tasks.create_task(self._loader.source_loader.run(), name="tool servers")
             while True:
                 await self._wait_for_next_look()
                 try:
@@ -255,14 +255,14 @@ class ToolRegistry:
 
     def end_person(self, person: int) -> None:
         """End the programs of somebody who lost access, and delete their homes."""
-        self._loader.end_person(person)
+        self._loader.source_loader.end_person(person)
 
     async def refresh_listings(self) -> tuple[str, ...]:
         """Have all servers list their tools again; return what went wrong, a line each.
 
         It may take a minute.
         """
-        return await self._loader.refresh_listings()
+        return await self._loader.source_loader.refresh_listings()
 
     async def store_listing(self, server: str, listing: "McpToolListing") -> None:
         """Store what a server lists; if it differs, apply it."""
@@ -291,14 +291,14 @@ class ToolRegistry:
 
     async def _check_for_changes(self) -> None:
         with self._commits.look() as is_written:
-            if is_written or self._loader.has_trouble_changed:
+            if is_written or self._loader.source_loader.has_trouble_changed:
                 await self._apply_changes()
 
     async def _apply_changes(self) -> None:
         current = await self._loader.load_revisions()
         if current.get(FILES) != self._revisions.get(FILES):
             await self.reload_files()
-        elif current != self._revisions or self._loader.has_trouble_changed:
+        elif current != self._revisions or self._loader.source_loader.has_trouble_changed:
             await self.refresh()
 
     def _apply(self, state: RegistryState, indexed: _IndexedTools) -> None:
