@@ -21,13 +21,13 @@ from bot.tool_registry.time_limits import DEFAULT_TIME_LIMITS, TimeLimits
 from bot.tool_registry.tool_info import estimate_tokens
 from bot.translations.translator import defer, translatable
 from tools.base import Tool, ToolError, definition_of, hash_definition
+from tools.mcp.location import ServerLocation, ServerProgram, ServerUrl
+from tools.mcp.sign_in import SignInStore
 from tools.schemas.signature import ToolDefinitionError
 from tools.threads import run_in_thread
 
 if TYPE_CHECKING:
     from tools.mcp.definitions import McpToolListing
-    from tools.mcp.location import ServerLocation
-    from tools.mcp.sign_in import SignInStore
 
 SOURCE_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,30}")
 SOURCE_NAME_HELP = translatable(
@@ -144,11 +144,9 @@ async def preview_server(
 
 
 async def preview_signed_in(
-    source: Source, secrets: Mapping[str, str], private_hosts: frozenset[str], sign_in: "SignInStore"
+    source: Source, secrets: Mapping[str, str], private_hosts: frozenset[str], sign_in: SignInStore
 ) -> SourcePreview:
     """Preview an MCP server at a URL that somebody has signed in to. Raises ChangeRefused."""
-    from tools.mcp.location import ServerUrl
-
     request = SourceRequest(source.name, source.address, private_hosts=private_hosts)
     location = _build_location(source, secrets, request)
     assert isinstance(location, ServerUrl)
@@ -157,7 +155,7 @@ async def preview_signed_in(
 
 
 async def _preview_listing(
-    source: Source, location: "ServerLocation", private_hosts: frozenset[str]
+    source: Source, location: ServerLocation, private_hosts: frozenset[str]
 ) -> SourcePreview:
     listing = await _fetch_listing(source, location)
     definitions = [definition.as_json() for definition in listing.definitions]
@@ -232,17 +230,15 @@ def to_sentence(reason: str) -> str:
     return f"{reason[:1].upper()}{reason[1:].rstrip('.')}."
 
 
-def _build_location(source: Source, secrets: Mapping[str, str], request: SourceRequest) -> "ServerLocation":
+def _build_location(source: Source, secrets: Mapping[str, str], request: SourceRequest) -> ServerLocation:
     try:
         return build_location(source, secrets, request.private_hosts, request.homes)
     except (MissingSecret, ValueError) as error:
         raise ChangeRefused(to_sentence(str(error))) from None
 
 
-def _check_program_exists(location: "ServerLocation") -> None:
+def _check_program_exists(location: ServerLocation) -> None:
     """Refuse a program that does not exist: its search path is not that of the admin's shell."""
-    from tools.mcp.location import ServerProgram
-
     if not isinstance(location, ServerProgram):
         return
     program = location.command[0]
@@ -269,9 +265,8 @@ def _explain_empty_listing(name: str, listing: "McpToolListing", last_words: str
     )
 
 
-async def _fetch_listing(source: Source, location: "ServerLocation") -> "McpToolListing":
+async def _fetch_listing(source: Source, location: ServerLocation) -> "McpToolListing":
     """What a server lists; it is connected to for this call alone."""
-    from tools.mcp.location import ServerUrl
     from tools.mcp.server import McpServerClient
 
     server = McpServerClient(source.name, location, build_limits(source, location))

@@ -29,22 +29,24 @@ from bot.tool_registry.assembly import SourceTools
 from bot.tool_registry.program_homes import find_home, is_own_home
 from bot.tool_registry.secret_references import MissingSecret, fill_secrets, find_secret_names
 from bot.tool_registry.service_access import build_http_service
+from bot.tool_registry.sign_ins import read_sign_in
 from bot.usage.local_times import format_utc
 from tools.base import Tool, ToolContext, ToolError
+from tools.mcp.location import ServerLocation, ServerProgram, ServerUrl
+from tools.mcp.sign_in import SignInStore
+from tools.net.policy import ENCRYPTION_ADVICE, NetworkPolicy
 from tools.schemas.signature import ToolDefinitionError
 from tools.threads import run_in_thread
 
 if TYPE_CHECKING:
     from bot.tool_registry.mcp_servers import McpServers
     from tools.mcp.definitions import McpToolDefinition
-    from tools.mcp.location import ServerLocation
     from tools.mcp.server import ListingStore, McpServerClient
-    from tools.mcp.sign_in import SignInStore
     from tools.mcp.time_limits import McpServerLimits
 
 UNREADABLE = "what is kept of it cannot be read, perhaps by another version; remove it and add it again"
 
-OpenSignIn: TypeAlias = Callable[[Source, int | None], "SignInStore"]
+OpenSignIn: TypeAlias = Callable[[Source, int | None], SignInStore]
 """Returns where the sign-in of a source is kept, or that of one person there."""
 OfferSignIn: TypeAlias = Callable[[str, ToolContext], Awaitable[None]]
 """Offers the person of a call to sign in to the source of this name."""
@@ -238,8 +240,6 @@ class SourceLoader:
         )
 
     def _describe_trouble(self, source: Source, server: "McpServerClient") -> str | None:
-        from tools.mcp.location import ServerUrl
-
         location = server.location
         if not isinstance(location, ServerUrl) or location.has_key or self._open_sign_in is None:
             return server.trouble
@@ -251,10 +251,7 @@ class SourceLoader:
 
     def _build_location(
         self, source: Source, secrets: Mapping[str, str], person: int | None = None
-    ) -> "ServerLocation":
-        from bot.tool_registry.sign_ins import read_sign_in
-        from tools.mcp.location import ServerUrl
-
+    ) -> ServerLocation:
         location = build_location(source, secrets, self._private_hosts, self._homes, person)
         if not isinstance(location, ServerUrl) or location.has_key or self._open_sign_in is None:
             return location
@@ -263,12 +260,8 @@ class SourceLoader:
         store = self._open_sign_in(source, person)
         return replace(location, sign_in_store=store, signed_in_at=signed_in_at)
 
-    async def _load_location(
-        self, source: Source, secrets: Mapping[str, str], person: int
-    ) -> "ServerLocation":
+    async def _load_location(self, source: Source, secrets: Mapping[str, str], person: int) -> ServerLocation:
         """Return where the server of a person is, with the sign-in that may be newer than `secrets`."""
-        from tools.mcp.location import ServerUrl
-
         location = self._build_location(source, secrets, person)
         if not isinstance(location, ServerUrl) or location.sign_in_store is None:
             return location
@@ -278,7 +271,7 @@ class SourceLoader:
     def _get_server(
         self,
         name: str,
-        location: "ServerLocation",
+        location: ServerLocation,
         limits: "McpServerLimits",
         person: int | None = None,
     ) -> "McpServerClient":
@@ -314,9 +307,8 @@ def _attempt(source: Source, step: Callable[[], T]) -> T | str:
         return UNREADABLE
 
 
-def build_limits(source: Source, location: "ServerLocation") -> "McpServerLimits":
+def build_limits(source: Source, location: ServerLocation) -> "McpServerLimits":
     """Return how long an MCP server may take; one that may download itself first has more time to start."""
-    from tools.mcp.location import ServerProgram
     from tools.mcp.time_limits import DEFAULT_LIMITS, INSTALL_SECONDS, McpServerLimits
 
     connect_seconds = DEFAULT_LIMITS.connect_seconds
@@ -345,13 +337,11 @@ def build_location(
     private_hosts: frozenset[str],
     homes: Path | None = None,
     person: int | None = None,
-) -> "ServerLocation":
+) -> ServerLocation:
     """Return where an MCP server is, or the one of a person.
 
     Raises MissingSecret, or ValueError for one that cannot be started or must not be called.
     """
-    from tools.mcp.location import ServerProgram, ServerUrl
-
     options = source.options
     if source.kind == "mcp_http":
         templates = options.get("headers", {})
@@ -370,7 +360,6 @@ def build_location(
 def _check_sendable(source: Source, headers: Mapping[str, str], private_hosts: frozenset[str]) -> None:
     """Raise ValueError for an address that is no URL, or headers that cannot or must not be sent there."""
     from tools.http.service import parse_url
-    from tools.net.policy import ENCRYPTION_ADVICE, NetworkPolicy
 
     try:
         url = parse_url(source.address)
