@@ -1,4 +1,4 @@
-"""The registry of tools: those found in `tools.builtin` and those the caller registers, sorted by name.
+"""Finds the tools of `tools.builtin`, joined by those the caller registers, sorted by name.
 
 Also renders their definitions for the model, byte for byte the same each time: a changed tool block would
 throw the endpoint's prefix cache away.
@@ -6,7 +6,8 @@ throw the endpoint's prefix cache away.
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -19,37 +20,19 @@ from tools.schemas.signature import ToolDefinitionError
 RENDERED_KEYWORDS = ("description", "enum", "items", "nullable", "properties", "required", "type")
 
 
-class Registry:
-    """Tools in the order of their names; immutable.
+def discover(registered: Iterable[Tool] = (), package: ModuleType = builtin) -> tuple[Tool, ...]:
+    """Every Tool defined at the top of a module of `package`, and those `registered`, in the order of names.
 
     Raises ToolDefinitionError when two share a name.
     """
-
-    def __init__(self, tools: Iterable[Tool] = ()) -> None:
-        self._tools: dict[str, Tool] = {}
-        for tool in sorted(tools, key=lambda tool: tool.name):
-            if tool.name in self._tools:
-                raise ToolDefinitionError(f"two tools are called {tool.name}")
-            self._tools[tool.name] = tool
-
-    def get(self, name: str) -> Tool | None:
-        return self._tools.get(name)
-
-    def __iter__(self) -> Iterator[Tool]:
-        return iter(self._tools.values())
-
-    def __len__(self) -> int:
-        return len(self._tools)
-
-
-def discover(registered: Iterable[Tool] = (), package: ModuleType = builtin) -> Registry:
-    """Every Tool defined at the top of a module of `package`, and those `registered`."""
-    # A set: a tool that two modules hold is one tool; Registry refuses two of the same name.
-    tools: set[Tool] = set()
+    tools = set(registered)  # a set: a tool that two modules hold is one tool
     for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         module = importlib.import_module(info.name)
         tools |= {value for value in vars(module).values() if isinstance(value, Tool)}
-    return Registry([*tools, *registered])
+    for name, count in Counter(tool.name for tool in tools).items():
+        if count > 1:
+            raise ToolDefinitionError(f"two tools are called {name}")
+    return tuple(sorted(tools, key=lambda tool: tool.name))
 
 
 _FRAME_CHARS = len("{'type': 'function', 'function': }")

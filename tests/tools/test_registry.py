@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tools.base import Tool, tool
-from tools.registry import Registry, discover, render_definitions
+from tools.registry import discover, render_definitions
 from tools.safety.control_tokens import CONTROL_TOKEN, ZERO_WIDTH_SPACE
 from tools.schemas.signature import ToolDefinitionError
 
@@ -29,14 +29,7 @@ def test_registered_tools_join_the_built_in_ones_in_the_order_of_names():
 
 def test_two_tools_of_one_name_are_refused():
     with pytest.raises(ToolDefinitionError, match="two tools are called zebra"):
-        Registry([zebra, Tool("zebra", "Another.", {"type": "object"}, zebra.function)])
-
-
-def test_a_tool_is_found_by_its_name():
-    registry = Registry([zebra])
-    assert registry.get("zebra") is zebra
-    assert registry.get("giraffe") is None
-    assert len(registry) == 1
+        discover([zebra, Tool("zebra", "Another.", {"type": "object"}, zebra.function)])
 
 
 def test_definitions_hold_only_what_the_template_renders_in_a_fixed_order():
