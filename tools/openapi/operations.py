@@ -23,6 +23,7 @@ from tools.openapi.loader import DocumentUnreadable
 from tools.openapi.names import add_prefix, to_tool_name, unique_argument_names
 from tools.openapi.outline import OpenApiOperation, Outline
 from tools.openapi.request_bodies import RequestBody, read_request_body
+from tools.openapi.values import as_list, as_mapping
 from tools.safety.injection import neutralize
 from tools.schemas.resolve import resolve_arguments
 from tools.schemas.signature import ToolDefinitionError
@@ -137,10 +138,7 @@ def _read_parameters(
     """
     parameters: dict[tuple[str, str], Mapping[str, Any]] = {}
     for owner in (operation.shared, operation.written):
-        raw_parameters = owner.get("parameters")
-        if not isinstance(raw_parameters, list):
-            continue
-        for raw_parameter in raw_parameters:
+        for raw_parameter in as_list(owner.get("parameters")):
             parameter = outline.resolve(raw_parameter)
             if isinstance(parameter, Mapping):
                 parameters[str(parameter.get("name")), str(parameter.get("in"))] = parameter
@@ -177,7 +175,7 @@ def _read_parameter(outline: Outline, raw: Mapping[str, Any], warnings: list[str
     raw_schema, as_json = _content_schema(outline, raw)
     if as_json:
         parameter = replace(parameter, reserved=False, as_json=True)
-    schema = dict(raw_schema) if isinstance(raw_schema, Mapping) else {}
+    schema = dict(as_mapping(raw_schema))
     if parsed.description:
         schema["description"] = parsed.description
     return _ParameterSpec(parameter, schema, is_required)
@@ -212,19 +210,17 @@ def _build_parameter(location: ParameterLocation, parsed: Any, raw: Mapping[str,
 
 def _spans_segments(raw: Mapping[str, Any]) -> bool:
     """Whether a value of a path has slashes of its own, such as `projects/one` of Google's."""
-    schema = raw.get("schema")
-    pattern = schema.get("pattern") if isinstance(schema, Mapping) else None
+    pattern = as_mapping(raw.get("schema")).get("pattern")
     return isinstance(pattern, str) and "/" in pattern.replace("[^/]", "")
 
 
 def _content_schema(outline: Outline, raw: Mapping[str, Any]) -> tuple[object, bool]:
     """The schema of a parameter, and whether it is written as JSON because it stands under `content`."""
-    content = raw.get("content")
-    if "schema" in raw or not isinstance(content, Mapping) or not content:
+    content = as_mapping(raw.get("content"))
+    if "schema" in raw or not content:
         return raw.get("schema"), False
     media_type, raw_media = next(iter(content.items()))
-    media = outline.resolve(raw_media)
-    schema = media.get("schema") if isinstance(media, Mapping) else None
+    schema = as_mapping(outline.resolve(raw_media)).get("schema")
     return schema, "json" in str(media_type)
 
 

@@ -25,6 +25,7 @@ from tools.openapi.servers import (
     describe_assumptions,
     read_server,
 )
+from tools.openapi.values import as_list, as_mapping
 
 CALLED_METHODS = tuple(map(str.lower, METHODS))
 UNCALLED_METHODS = ("options", "trace")
@@ -117,12 +118,9 @@ class Outline:
 
     def _resolve_mapping(self, value: object) -> Mapping[str, Any]:
         try:
-            resolved = self.resolve(value)
+            return as_mapping(self.resolve(value))
         except DocumentUnreadable:
             return {}
-        if isinstance(resolved, Mapping):
-            return resolved
-        return {}
 
     def resolve(self, value: object) -> object:
         """The value itself, or what a `$ref` within the document leads to. Raises DocumentUnreadable."""
@@ -148,15 +146,15 @@ class Outline:
     def server_url(self, operation: OpenApiOperation) -> str:
         """The address that an operation's path is appended to, by `build_server_url`."""
         for owner in (operation.written, operation.shared, self.document):
-            servers = owner.get("servers")
-            if isinstance(servers, list) and servers:
+            servers = as_list(owner.get("servers"))
+            if servers:
                 return build_server_url(read_server(servers[0]), self._base_url, self.settings)
         return build_server_url(DocumentServer("/"), self._base_url, self.settings)
 
     def list_assumptions(self) -> list[str]:
         """What was taken for granted about the servers of the document, a sentence each."""
-        servers = self.document.get("servers")
-        if not isinstance(servers, list) or not servers:
+        servers = as_list(self.document.get("servers"))
+        if not servers:
             return []
         try:
             server = read_server(servers[0])
@@ -178,19 +176,10 @@ class Outline:
         return find_secret_parameters(self._security_schemes())
 
     def _security_schemes(self) -> list[Mapping[str, Any]]:
-        written = self._section("components", "securitySchemes")
-        return [self._resolve_mapping(scheme) for scheme in written.values()]
-
-    def _section(self, *path: str) -> Mapping[str, Any]:
-        section: Any = self.document
-        for step in path:
-            if not isinstance(section, Mapping):
-                return {}
-            section = section.get(step)
-        if isinstance(section, Mapping):
-            return section
-        return {}
+        components = as_mapping(self.document.get("components"))
+        schemes = as_mapping(components.get("securitySchemes"))
+        return [self._resolve_mapping(scheme) for scheme in schemes.values()]
 
     def title(self) -> str:
         """The name the service gives itself; empty when it has none."""
-        return str(self._section("info").get("title") or "")
+        return str(as_mapping(self.document.get("info")).get("title") or "")

@@ -14,6 +14,7 @@ from tools.http.service import SAFE_METHODS
 from tools.http.styles import STYLES, HttpParameter
 from tools.openapi.loader import DocumentUnreadable
 from tools.openapi.outline import OpenApiOperation, Outline
+from tools.openapi.values import as_list, as_mapping
 
 SENDABLE_BODIES = "JSON, forms and text, all that a model can write, are sent"
 FILE_DESCRIPTION = "the text of the file"
@@ -47,12 +48,10 @@ def read_request_body(
     raw_body = outline.resolve(operation.written.get("requestBody"))
     if not isinstance(raw_body, Mapping):
         return None
-    content: Any = raw_body.get("content")
     is_required = raw_body.get("required") is True
-    if not content and not is_required:
+    if not raw_body.get("content") and not is_required:
         return None
-    if not isinstance(content, Mapping):
-        content = {}
+    content = as_mapping(raw_body.get("content"))
     media_type = _choose_media_type(outline, {str(key): media for key, media in content.items()})
     if media_type is None:
         kinds = ", ".join(map(str, content))[:80] or "of no kind"
@@ -62,9 +61,7 @@ def read_request_body(
         reason = f"that of a {operation.method}, which servers may ignore; it is not sent"
         _report_body(reason, warnings, is_required=is_required)
         return None
-    media = outline.resolve(content[media_type])
-    if not isinstance(media, Mapping):
-        media = {}
+    media = as_mapping(outline.resolve(content[media_type]))
     schema = media.get("schema", {})
     plain = _to_plain_type(media_type)
     if "*" in media_type:
@@ -95,32 +92,29 @@ def _rank_json(outline: Outline, media_type: str, raw_media: object) -> int:
 
 def _is_list(outline: Outline, raw_media: object) -> bool:
     try:
-        media = outline.resolve(raw_media)
-        schema = outline.resolve(media.get("schema")) if isinstance(media, Mapping) else None
+        media = as_mapping(outline.resolve(raw_media))
+        schema = as_mapping(outline.resolve(media.get("schema")))
     except DocumentUnreadable:
         return False
-    return isinstance(schema, Mapping) and schema.get("type") == "array"
+    return schema.get("type") == "array"
 
 
 def _read_multipart(
     outline: Outline, media: Mapping[str, Any], warnings: list[str], *, is_required: bool
 ) -> RequestBody | None:
     """A multipart form: fields, and files whose text a model can write."""
-    schema = outline.resolve(media.get("schema"))
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    if not isinstance(schema, Mapping) or not isinstance(properties, Mapping) or not properties:
+    schema = as_mapping(outline.resolve(media.get("schema")))
+    properties = as_mapping(schema.get("properties"))
+    if not properties:
         _report_body("multipart/form-data without named parts", warnings, is_required=is_required)
         return None
-    encodings: Any = media.get("encoding")
-    if not isinstance(encodings, Mapping):
-        encodings = {}
-    required = schema.get("required")
-    required_names = [str(name) for name in required] if isinstance(required, list) else []
+    encodings = as_mapping(media.get("encoding"))
+    required_names = list(map(str, as_list(schema.get("required"))))
     kept: dict[str, object] = {}
     files: dict[str, str] = {}
     for name, raw_property in properties.items():
-        described = outline.resolve(raw_property)
-        if not isinstance(described, Mapping) or not _is_file(described):
+        described = as_mapping(outline.resolve(raw_property))
+        if not _is_file(described):
             kept[name] = raw_property
             continue
         media_type = _find_file_type(encodings.get(name), described)
@@ -146,9 +140,9 @@ def _is_file(schema: Mapping[str, Any]) -> bool:
 
 def _find_file_type(encoding: object, schema: Mapping[str, Any]) -> str | None:
     """The media type of a file of text; None where the document asks for another kind."""
-    named = schema.get("contentMediaType")
-    if isinstance(encoding, Mapping) and isinstance(encoding.get("contentType"), str):
-        named = encoding["contentType"]
+    named = as_mapping(encoding).get("contentType")
+    if not isinstance(named, str):
+        named = schema.get("contentMediaType")
     if not isinstance(named, str):
         return DEFAULT_FILE_TYPE
     for kind in named.split(","):
@@ -177,11 +171,8 @@ def _report_body(reason: str, warnings: list[str], *, is_required: bool) -> None
 
 def _read_encodings(media: Mapping[str, Any]) -> dict[str, HttpParameter]:
     """The parts of a form whose encoding the document names; headers of parts are not supported."""
-    encodings = media.get("encoding")
-    if not isinstance(encodings, Mapping):
-        return {}
     parts = {}
-    for name, encoding in encodings.items():
+    for name, encoding in as_mapping(media.get("encoding")).items():
         if not isinstance(encoding, Mapping):
             continue
         style = encoding.get("style", "form")

@@ -10,6 +10,7 @@ from typing import Any
 
 from tools.http.requests import FORM_MEDIA_TYPE, MULTIPART_MEDIA_TYPE
 from tools.http.routes import METHODS
+from tools.openapi.values import as_list, as_mapping
 
 CONVERTED_VERSION = "3.0.3"
 KEPT_METHODS = (*map(str.lower, METHODS), "options")
@@ -33,15 +34,16 @@ Values = Mapping[str, Any]
 
 def convert_swagger(document: Values) -> dict[str, Any]:
     """The document as OpenAPI 3; parts that are not as they should be are left as they are."""
-    paths = document.get("paths")
-    if not isinstance(paths, Mapping):
-        paths = {}
+    paths = as_mapping(document.get("paths"))
+    schemes = as_mapping(document.get("securityDefinitions"))
     return {
         **{key: document[key] for key in ("info", "security", "definitions", "tags") if key in document},
         "openapi": CONVERTED_VERSION,
         "servers": _convert_servers(document),
         "paths": {path: _convert_path(document, item) for path, item in paths.items()},
-        "components": {"securitySchemes": _convert_security(document.get("securityDefinitions"))},
+        "components": {
+            "securitySchemes": {name: _convert_scheme(scheme) for name, scheme in schemes.items()}
+        },
     }
 
 
@@ -50,21 +52,15 @@ def _convert_servers(document: Values) -> list[dict[str, str]]:
     host = document.get("host")
     if not host:
         return [{"url": base_path}]
-    schemes = document.get("schemes")
-    if not isinstance(schemes, list) or not schemes:
+    schemes = as_list(document.get("schemes"))
+    if not schemes:
         return [{"url": f"//{host}{base_path}"}]
     scheme = "https" if "https" in schemes else str(schemes[0])
     return [{"url": f"{scheme}://{host}{base_path}"}]
 
 
-def _convert_security(definitions: object) -> dict[str, Any]:
-    if not isinstance(definitions, Mapping):
-        return {}
-    return {name: _convert_scheme(scheme) for name, scheme in definitions.items()}
-
-
 def _convert_scheme(scheme: object) -> object:
-    if isinstance(scheme, Mapping) and scheme.get("type") == "basic":
+    if as_mapping(scheme).get("type") == "basic":
         return {"type": "http", "scheme": "basic"}
     return scheme
 
@@ -88,8 +84,7 @@ def _convert_operation(document: Values, operation: Values, shared: Sequence[Val
     converted: dict[str, Any] = {key: operation[key] for key in kept if key in operation}
     plain = [each for (place, _), each in parameters.items() if place not in ("body", "formData")]
     converted["parameters"] = [_convert_parameter(each) for each in plain]
-    consumes = operation.get("consumes", document.get("consumes"))
-    media_types = [str(kind) for kind in consumes] if isinstance(consumes, list) else []
+    media_types = [str(kind) for kind in as_list(operation.get("consumes", document.get("consumes")))]
     body = next((each for (place, _), each in parameters.items() if place == "body"), None)
     fields = [each for (place, _), each in parameters.items() if place == "formData"]
     if body is not None:
@@ -102,9 +97,7 @@ def _convert_operation(document: Values, operation: Values, shared: Sequence[Val
 
 def _resolve_parameters(document: Values, parameters: object) -> Iterator[Values]:
     """Parameters with references followed; those that lead nowhere stay as they are and are refused later."""
-    if not isinstance(parameters, list):
-        return
-    for parameter in parameters:
+    for parameter in as_list(parameters):
         yield from _resolve_parameter(document, parameter)
 
 
@@ -113,9 +106,9 @@ def _resolve_parameter(document: Values, parameter: object) -> Iterator[Values]:
         if not isinstance(parameter, Mapping):
             return
         reference = parameter.get("$ref")
-        known = document.get("parameters")
+        known = as_mapping(document.get("parameters"))
         name = str(reference).removeprefix("#/parameters/").replace("~1", "/").replace("~0", "~")
-        if reference is None or not isinstance(known, Mapping) or name not in known:
+        if reference is None or name not in known:
             yield parameter
             return
         parameter = known[name]
