@@ -283,7 +283,7 @@ class McpServerClient:
         policy = NetworkPolicy(private=self.location.private)
         elicitation = Elicitation(self.name, ask_person if ask else None, policy)
         try:
-            async with deadline:
+            async with deadline.timeout:
                 result = await connection.call(call, on_progress, elicitation)
         except TimeoutError:
             if deadline.is_used_up:

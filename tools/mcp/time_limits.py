@@ -8,7 +8,6 @@ import contextlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import TracebackType
 
 from tools.base import QUESTION_SECONDS
 from tools.mcp.elicitation import MAX_QUESTIONS
@@ -50,38 +49,25 @@ DEFAULT_LIMITS = McpServerLimits()
 
 
 class CallDeadline:
-    """Limits the time of one call: entered as a context manager, which raises TimeoutError at its end."""
+    """Limits the time of one call: its `timeout` is entered, and raises TimeoutError at its end."""
 
     def __init__(self, limits: McpServerLimits) -> None:
+        self.timeout = asyncio.timeout(limits.call_seconds)
         self._limits = limits
         self._clock = asyncio.get_running_loop().time
         self._ends_at = self._clock() + limits.max_call_seconds
-        self._timeout = asyncio.timeout(limits.call_seconds)
-        self._is_entered = False
         self._is_paused = False
-
-    async def __aenter__(self) -> "CallDeadline":
-        await self._timeout.__aenter__()
-        self._is_entered = True
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._is_entered = False
-        await self._timeout.__aexit__(kind, error, trace)
 
     def extend(self) -> None:
         """Note that the call has made progress; nothing while it is paused, and once it is over."""
-        if self._is_entered and not self._is_paused and not self._timeout.expired():
-            self._timeout.reschedule(min(self._clock() + self._limits.call_seconds, self._ends_at))
+        if not self._is_paused:
+            self._reschedule(min(self._clock() + self._limits.call_seconds, self._ends_at))
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
         """Let no time pass while the block runs: the server waits for a person."""
         began_at = self._clock()
-        if self._is_entered and not self._timeout.expired():
-            self._timeout.reschedule(None)
+        self._reschedule(None)
         self._is_paused = True
         try:
             yield
@@ -90,10 +76,14 @@ class CallDeadline:
             self._ends_at += self._clock() - began_at
             self.extend()
 
+    def _reschedule(self, when: float | None) -> None:
+        with contextlib.suppress(RuntimeError):  # it has not begun, or is over
+            self.timeout.reschedule(when)
+
     @property
     def is_used_up(self) -> bool:
         """Whether progress has given the call all the time that it can: a silent one ends before that."""
-        ends_at = self._timeout.when()
+        ends_at = self.timeout.when()
         return ends_at is not None and ends_at >= self._ends_at
 
 

@@ -35,7 +35,7 @@ async def test_silence_ends_a_call_however_late_the_loop_notices_it(
     deadline = CallDeadline(LIMITS)
 
     async def call() -> None:
-        async with deadline:
+        async with deadline.timeout:
             await clock.move(29)
             await clock.move(last_seconds)
 
@@ -51,7 +51,7 @@ async def test_progress_prolongs_a_call_up_to_a_bound(monkeypatch: pytest.Monkey
 
     async def call() -> None:
         nonlocal moves
-        async with deadline:
+        async with deadline.timeout:
             while True:
                 await clock.move(25)
                 moves += 1
@@ -67,7 +67,7 @@ async def test_progress_prolongs_a_call_up_to_a_bound(monkeypatch: pytest.Monkey
 async def test_progress_of_a_call_that_waits_for_a_person_changes_nothing(monkeypatch: pytest.MonkeyPatch):
     clock = HandClock(monkeypatch)
     deadline = CallDeadline(LIMITS)
-    async with deadline:
+    async with deadline.timeout:
         with deadline.pause():
             deadline.extend()
             await clock.move(200)
@@ -77,7 +77,7 @@ async def test_progress_of_a_call_that_waits_for_a_person_changes_nothing(monkey
 async def test_progress_after_the_end_changes_nothing():
     deadline = CallDeadline(LIMITS)
     deadline.extend()
-    async with deadline:
+    async with deadline.timeout:
         deadline.extend()
     deadline.extend()
 
