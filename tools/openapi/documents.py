@@ -63,8 +63,6 @@ class OpenApiDocument:
 
     address: str
     base_url: str
-    title: str
-    version: str
     operations: tuple[OperationSummary, ...]
     foreign_hosts: tuple[str, ...]
     auth_needs: tuple[AuthRequirement, ...]
@@ -166,8 +164,6 @@ async def read_document(
     return OpenApiDocument(
         address=address,
         base_url=base_url,
-        title=outline["title"],
-        version=outline["version"],
         operations=tuple(OperationSummary(**operation) for operation in outline["operations"]),
         foreign_hosts=tuple(host for host in outline["hosts"] if host != own_host),
         auth_needs=tuple(AuthRequirement(**need) for need in outline["needs"]),

@@ -23,7 +23,7 @@ MAX_NAMED = 3  # operations in one problem
 
 
 def outline_document(body: bytes, base: str, server: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Title, version, operations, hosts, auth needs and problems of a document; or `unreadable`."""
+    """Operations, hosts, auth needs and problems of a document; or `unreadable`."""
     try:
         outline = Outline(load_document(body), base, ServerSettings(**(server or {})))
         operations = outline.list_operations()
@@ -42,8 +42,6 @@ def outline_document(body: bytes, base: str, server: Mapping[str, Any] | None = 
         hosts[host] = True
         summaries.append({**_summarize_operation(operation), "host": host})
     return {
-        "title": neutralize(outline.title())[:MAX_SUMMARY_CHARS],
-        "version": str(outline.document["openapi"]),
         "operations": summaries,
         "hosts": list(hosts),
         "needs": [asdict(need) for need in outline.list_auth_needs()],

@@ -38,7 +38,7 @@ def _no_sandbox(monkeypatch):
 
 async def test_a_document_is_listed_to_pick_from():
     document = await read_document(SHIPYARD_YAML, URL)
-    assert (document.title, document.version, document.host) == ("Shipyard", "3.0.3", "ships.test")
+    assert document.host == "ships.test"
     listed = {operation.operation: operation for operation in document.operations}
     assert list(listed) == [
         *(
