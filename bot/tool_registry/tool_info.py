@@ -108,50 +108,42 @@ async def load_tool_infos(tx: Transaction, builtin_tools: BuiltinTools) -> list[
     for grant in await grants.list_all(tx):
         grants_by_tool.setdefault(grant.tool, []).append(grant)
     registered = {name for name, row in rows.items() if row.source}
-    return [
-        _build_tool_info(
-            name, builtin_tools.get(name), rows.get(name), sources_by_name, grants_by_tool.get(name, ())
-        )
-        for name in sorted(registered.union(builtin_tools))
-    ]
+    infos = []
+    for name in sorted(registered.union(builtin_tools)):
+        row = rows.get(name) or StoredTool(name, "")
+        builtin_tool = builtin_tools.get(name)
+        source = sources_by_name.get(row.source) if builtin_tool is None else None
+        infos.append(_build_tool_info(row, source, builtin_tool, grants_by_tool.get(name, ())))
+    return infos
 
 
 async def load_tool_info(tx: Transaction, builtin_tools: BuiltinTools, name: str) -> ToolInfo:
     """Return one tool. Raises ChangeRefused if there is none of this name."""
-    stored = await tools.find(tx, name)
-    if name not in builtin_tools and (stored is None or not stored.source):
-        raise ChangeRefused("There is no tool called {name}.", name=name[:80])
-    sources_by_name: dict[str, Source] = {}
-    if stored and stored.source:
-        source = await sources.find(tx, stored.source)
-        if source is not None:
-            sources_by_name[source.name] = source
-    tool_grants = await grants.list_all(tx, name)
-    return _build_tool_info(name, builtin_tools.get(name), stored, sources_by_name, tool_grants)
+    row = await tools.find(tx, name) or StoredTool(name, "")
+    source = None
+    if name not in builtin_tools:
+        if not row.source:
+            raise ChangeRefused("There is no tool called {name}.", name=name[:80])
+        source = await sources.find(tx, row.source)
+    return _build_tool_info(row, source, builtin_tools.get(name), await grants.list_all(tx, name))
 
 
 def _build_tool_info(
-    name: str,
-    builtin_tool: Tool | None,
-    stored: StoredTool | None,
-    sources_by_name: Mapping[str, Source],
-    tool_grants: Sequence[Grant],
+    row: StoredTool, source: Source | None, builtin_tool: Tool | None, tool_grants: Sequence[Grant]
 ) -> ToolInfo:
-    row = stored or StoredTool(name, "")
-    source = sources_by_name.get(row.source)
-    own_rule = None
     admin_rule = None
     if row.rule is not None:
         admin_rule = build_rule(row.rule, row.hash)
+    own_rule = None
+    state = _determine_state(row, source)
     if builtin_tool is not None:
-        definition = definition_of(builtin_tool)
-        row = StoredTool(name, "", definition, hash_definition(definition))
-        source = None
         own_rule = builtin_tool.rule
+        definition = definition_of(builtin_tool)
+        row = StoredTool(row.name, "", definition, hash_definition(definition))
     return ToolInfo(
-        name=name,
+        name=row.name,
         source=source,
-        state=_determine_state(stored, source),
+        state=state,
         definition=row.definition,
         hash=row.hash,
         pending=row.pending,
@@ -163,9 +155,7 @@ def _build_tool_info(
     )
 
 
-def _determine_state(stored: StoredTool | None, source: Source | None) -> ToolState:
-    if stored is None:
-        return "on"
+def _determine_state(stored: StoredTool, source: Source | None) -> ToolState:
     if not stored.enabled:
         return "off"
     if source is not None and not source.enabled:
