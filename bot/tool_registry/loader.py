@@ -30,7 +30,7 @@ from bot.tool_registry.sign_ins import SealedSignIn
 from bot.tool_registry.sources import OfferSignIn, SourceLoader, offer_nothing
 from tools.base import Tool
 from tools.registry import discover
-from tools.search.tool import choose_engine, list_search_tools
+from tools.search.tool import choose_engine, make_search_tool
 from tools.threads import run_in_thread
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ def build_tool_settings(settings: Settings) -> ToolSettings:
 def build_builtin_tools(settings: Settings) -> dict[str, Tool]:
     """The gateway's own tools by name; those that search use the engine of the settings."""
     search_engine = choose_engine(settings.search_url, reveal(settings.search_key))
-    return {tool.name: tool for tool in discover(list_search_tools(search_engine))}
+    search_tools = [] if search_engine is None else [make_search_tool(search_engine)]
+    return {tool.name: tool for tool in discover(search_tools)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,13 @@ class ToolRegistry:
         """
         grantee = person if person == chat else 0
         is_all = grantee != 0 and self._is_admin(grantee)
-        names = tuple(name for name in self.tools if is_all or self._permissions.can_use(name, grantee, chat))
+        return self._make_searchable(
+            name for name in self.tools if is_all or self._permissions.can_use(name, grantee, chat)
+        )
+
+    def _make_searchable(self, tool_names: Iterable[str]) -> SearchableTools:
+        """Return these tools, the same object for the same names."""
+        names = tuple(tool_names)
         if names not in self._searchable_tools:
             self._searchable_tools[names] = SearchableTools(self.tools[name] for name in names)
         return self._searchable_tools[names]
@@ -195,10 +201,7 @@ class ToolRegistry:
         `names`: as in build_conversation_toolbox.
         """
         members_tools = self.get_searchable_tools(0, 0).tools.values()
-        harmless = tuple(tool.name for tool in members_tools if _suits_guests(tool))
-        if harmless not in self._searchable_tools:
-            self._searchable_tools[harmless] = SearchableTools(self.tools[name] for name in harmless)
-        searchable_tools = self._searchable_tools[harmless]
+        searchable_tools = self._make_searchable(tool.name for tool in members_tools if _suits_guests(tool))
         if names is None:
             names = pick_tools(searchable_tools, texts, (), self._max_prompt_tokens)
         return self.build_toolbox(names, searchable_tools if set(names) >= META_TOOL_NAMES else None)

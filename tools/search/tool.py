@@ -46,11 +46,6 @@ def choose_engine(url: str | None, key: str | None) -> SearchEngine | None:
     return None
 
 
-def list_search_tools(engine: SearchEngine | None) -> list[Tool]:
-    """The tool that searches with `engine`; nothing without one."""
-    return [] if engine is None else [make_search_tool(engine)]
-
-
 def make_search_tool(engine: SearchEngine) -> Tool:
     """The tool that searches with `engine`."""
     pace = _Pace()
