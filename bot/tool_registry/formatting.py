@@ -24,6 +24,7 @@ from bot.usage.local_times import format_utc
 from bot.usage.plain_text import escape_for_terminal
 from bot.usage.refusals import describe_tool_outcome
 from tools.base import NEVER_ASK, Rule
+from tools.safety.plain_text import cut_text
 
 SOURCE_KINDS = {
     "file": translatable("a file of TOOLS_DIR"),
@@ -295,9 +296,7 @@ def format_call(translate: Translator, call: ToolCallRecord, lookup_name: NameLo
     size = NO_VALUE
     if call.size is not None:
         size = translate("{count} characters", count=format_number(translate, call.size))
-    arguments = escape_for_terminal(mask_secrets(call.arguments))
-    if len(arguments) > MAX_ARGUMENT_CHARS:
-        arguments = f"{arguments[:MAX_ARGUMENT_CHARS]}…"
+    arguments = cut_text(escape_for_terminal(mask_secrets(call.arguments)), MAX_ARGUMENT_CHARS)
     fields = [
         f"{began_at} {escape_for_terminal(call.name)} {arguments}",
         translate(

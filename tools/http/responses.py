@@ -15,6 +15,7 @@ from tools.http.styles import to_compact_json
 from tools.net.readable import decode_text
 from tools.results import find_picture_type
 from tools.safety.injection import neutralize
+from tools.safety.plain_text import cut_text
 
 MAX_EXCERPT_CHARS = 400  # of an error response
 MAX_WAIT_CHARS = 40  # of a Retry-After, seconds or a date
@@ -45,7 +46,7 @@ def render_response(response: HttpResponse, service_name: str, method: str) -> s
     text = _body_text(response)
     status = f"{response.status} {response.reason}".strip()
     if not is_success(response):
-        excerpt = _excerpt(text)
+        excerpt = cut_text(" ".join((text or "").split()), MAX_EXCERPT_CHARS)
         ending = f": {excerpt}" if excerpt else "."
         raise ToolError(f"{service_name} answered {status}{ending}{_format_retry(response)}")
     if method == "HEAD":
@@ -135,13 +136,6 @@ def _format_next_page(response: HttpResponse) -> str:
     ]
     words = neutralize(", ".join(changed) or str(next_url))
     return f"\n\n[There is more: the next page has {words[:MAX_LINK_CHARS]}]"
-
-
-def _excerpt(text: str | None) -> str:
-    excerpt = " ".join((text or "").split())
-    if len(excerpt) > MAX_EXCERPT_CHARS:
-        return f"{excerpt[:MAX_EXCERPT_CHARS]}…"
-    return excerpt
 
 
 def _body_text(response: HttpResponse) -> str | None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from tools.reduction.expressions import reduce_json
 from tools.results import Found
+from tools.safety.plain_text import cut_text
 from tools.sandbox.process import SandboxLimits, SandboxStopped, run_in_sandbox
 
 MAX_EXCERPT_CHARS = 400  # of a result that the expression does not fit
@@ -23,9 +24,7 @@ async def reduce_result(result: Found, expression: str, limits: SandboxLimits = 
         reduced = {"problem": str(stopped)}
     if "text" in reduced:
         return replace(result, text=reduced["text"])
-    excerpt = result.text[:MAX_EXCERPT_CHARS]
-    if len(result.text) > MAX_EXCERPT_CHARS:
-        excerpt += "…"
+    excerpt = cut_text(result.text, MAX_EXCERPT_CHARS)
     return replace(
         result,
         text=f"[The reduction that an admin has set does not fit this result: {reduced['problem']}. "

@@ -1,6 +1,11 @@
-"""One plain line of a text that a stranger or a model wrote, for the gateway's own messages and buttons."""
+"""Shorter and plainer forms of a text that a stranger or a model wrote. Pure."""
 
 import unicodedata
+
+
+def cut_text(text: str, max_chars: int) -> str:
+    """The text, or its first `max_chars` characters and `…`."""
+    return text if len(text) <= max_chars else f"{text[:max_chars]}…"
 
 
 def to_plain_line(text: str, max_chars: int) -> str:

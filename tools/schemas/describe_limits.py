@@ -4,6 +4,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from tools.safety.plain_text import cut_text
 from tools.schemas.choices import flatten_choice, infer_type
 from tools.schemas.kinds import list_allowed_values
 
@@ -190,10 +191,5 @@ def _describe_hints(schema: Mapping[str, Any]) -> list[str]:
 def _format_value(value: Any) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         value = int(value)
-    if isinstance(value, str):
-        text = value
-    else:
-        text = json.dumps(value, ensure_ascii=False)
-    if len(text) <= MAX_VALUE_CHARS:
-        return text
-    return f"{text[:MAX_VALUE_CHARS]}…"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return cut_text(text, MAX_VALUE_CHARS)

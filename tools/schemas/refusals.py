@@ -8,6 +8,7 @@ from typing import Any
 
 from jsonschema.exceptions import ValidationError, relevance
 
+from tools.safety.plain_text import cut_text
 from tools.schemas.choices import flatten_choice
 from tools.schemas.describe_limits import TYPE_WORDS, describe_choices
 from tools.schemas.options import find_nearest_option, find_object_kinds, find_option
@@ -170,7 +171,4 @@ def _spell(choice: object) -> str:
 
 def format_value(value: object) -> str:
     """A value as a refusal quotes it: as JSON, cut."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    if len(text) <= MAX_SHOWN_CHARS:
-        return text
-    return f"{text[:MAX_SHOWN_CHARS]}…"
+    return cut_text(json.dumps(value, ensure_ascii=False, default=str), MAX_SHOWN_CHARS)
