@@ -21,6 +21,7 @@ from bot.tool_registry.service_access import list_access_lines, read_access
 from bot.tool_registry.tool_info import BuiltinTools, ToolInfo, build_rule, estimate_tokens, load_tool_info
 from tools.base import Rule, definition_of, hash_definition, hash_tool
 from tools.reduction.expressions import ReductionRefused, check_expression
+from tools.safety.injection import find_injection_warnings
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,9 +258,6 @@ async def is_source(action: AdminAction, name: str) -> bool:
 
 def find_flags(definition: Mapping[str, Any]) -> tuple[str, ...]:
     """Return why the words of a definition want a second look; often nothing."""
-    # A gateway without tools from outside does not need its lists of words.
-    from tools.safety.injection import find_injection_warnings
-
     name = definition.get("name", "")
     description = definition.get("description", "")
     return find_injection_warnings(f"{name}\n{description}\n{_collect_texts(definition)}")

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from bot.agent.tool_search import META_TOOL_NAMES
 from bot.db.tools.sources import Source, SourceKind
 from bot.db.tools.tools import StoredTool
+from bot.tool_registry.admin_actions import find_flags
 from bot.tool_registry.tool_info import build_rule, choose_told_schema
 from tools.base import Tool, ToolContext, ToolError, ToolFunction, definition_of, hash_definition, hash_tool
 
@@ -212,8 +213,6 @@ def _is_same_definition(stored: Mapping[str, Any], current: Mapping[str, Any]) -
 
 
 def _describe_flags(definition: Mapping[str, Any]) -> str | None:
-    from bot.tool_registry.admin_actions import find_flags
-
     return "; ".join(find_flags(definition)) or None
 
 

@@ -151,7 +151,7 @@ async def preview_document(request: SourceRequest, secrets: Mapping[str, str]) -
         replace(source, options=options),
         document,
         _collect_warnings(document),
-        suggest_secrets(request.name, document.auth_needs, request.access),
+        tuple(suggest_secrets(request.name, document.auth_needs, request.access)),
     )
 
 

@@ -47,14 +47,8 @@ class SecretSuggestion:
 
 def suggest_secrets(
     source_name: str, needs: "Sequence[AuthRequirement]", access: ServiceAccess
-) -> tuple[SecretSuggestion, ...]:
-    """What the service wants and does not get yet."""
-    return tuple(_list_suggestions(source_name, needs, access))
-
-
-def _list_suggestions(
-    source_name: str, needs: "Sequence[AuthRequirement]", access: ServiceAccess
 ) -> Iterator[SecretSuggestion]:
+    """Yield what the service wants and does not get yet."""
     header_names = {name.lower() for name in access.headers}
     has_authorization = bool(access.basic) or "authorization" in header_names
     for need in needs:
