@@ -104,7 +104,7 @@ async def toggle_operation(action: AdminAction, name: str, index: int) -> Source
     """Tick an operation of a document, by its place in the list, or untick it; this adds no tool."""
     source = await get_openapi_source(action.tx, name)
     indices = set(source.options.get("chosen", ())) ^ {index}
-    ticked = replace(source, options={**source.options, "chosen": sorted(indices)})
+    ticked = source.with_options(chosen=sorted(indices))
     await sources.put(action.tx, ticked)
     return ticked
 
@@ -112,7 +112,7 @@ async def toggle_operation(action: AdminAction, name: str, index: int) -> Source
 async def narrow_list(action: AdminAction, name: str, words: str) -> Source:
     """Narrow the list that an admin picks from to operations with these words; without any to all of them."""
     source = await get_openapi_source(action.tx, name)
-    narrowed = replace(source, options={**source.options, "search": words})
+    narrowed = source.with_options(search=words)
     await sources.put(action.tx, narrowed)
     return narrowed
 
@@ -123,7 +123,7 @@ async def confirm_hosts(action: AdminAction, name: str, hosts: Collection[str]) 
     before = list(source.options.get("hosts", ()))
     after = [*before, *(host for host in hosts if host not in before)]
     if after != before:
-        source = replace(source, options={**source.options, "hosts": after})
+        source = source.with_options(hosts=after)
         await sources.put(action.tx, source)
         await action.record_change("confirmed hosts", f"source {name}", {"hosts": before}, {"hosts": after})
     return source

@@ -111,10 +111,8 @@ async def remove_source_or_tool(action: AdminAction, name: str) -> tuple[str, ..
     if not info.is_removable:
         raise ChangeRefused("{name} can't be removed on its own, but you can disable it.", name=name)
     if info.source is not None and "routes" in info.source.options:
-        options = info.source.options
-        routes = [route for route in options["routes"] if route["name"] != name]
-        source = replace(info.source, options={**options, "routes": routes})
-        await sources.put(action.tx, source.with_reduction(name, ""))
+        routes = [route for route in info.source.options["routes"] if route["name"] != name]
+        await sources.put(action.tx, info.source.with_options(routes=routes).with_reduction(name, ""))
     await tools.remove(action.tx, [name])
     await action.record_change("removed", f"tool {name}", dict(info.effective_definition), None)
     return (name,)

@@ -64,7 +64,7 @@ async def preview_configuration(
     access = update_access(read_access(source.options), changes)
     check_access(access)
     hosts = list(dict.fromkeys([*source.options.get("hosts", ()), *confirmed_hosts]))
-    after = replace(source, options={**source.options, **write_access(access), "hosts": hosts})
+    after = source.with_options(**write_access(access), hosts=hosts)
     warnings: tuple[str, ...] = ()
     is_moved = changes.base_url is not None or changes.variables
     if source.kind == "openapi" and (is_moved or changes.cookies):

@@ -5,7 +5,7 @@ Stores what sources were found to give, and what waits for an admin. The decisio
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -239,7 +239,7 @@ class RegistryLoader:
                 definitions = [definition.as_json() for definition in listing.definitions]
                 if source is None or source.options.get("listing") == definitions:
                     return False
-                await sources.put(tx, replace(source, options={**source.options, "listing": definitions}))
+                await sources.put(tx, source.with_options(listing=definitions))
             return True
 
         return await retry_until_available(write)

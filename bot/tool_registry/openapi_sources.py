@@ -128,7 +128,7 @@ def _index_operations(operations: Sequence[DocumentOperation]) -> dict[str, Docu
 
 def with_confirmed_hosts(source: Source, hosts: Sequence[str]) -> Source:
     """Return the source with these hosts confirmed, too."""
-    return replace(source, options={**source.options, "hosts": [*source.options.get("hosts", ()), *hosts]})
+    return source.with_options(hosts=[*source.options.get("hosts", ()), *hosts])
 
 
 def with_ticked_operations(source: Source, operations: Sequence[str]) -> Source:
@@ -136,19 +136,21 @@ def with_ticked_operations(source: Source, operations: Sequence[str]) -> Source:
     chosen = [
         index for index, operation in enumerate(list_operations(source)) if operation.operation in operations
     ]
-    return replace(source, options={**source.options, "chosen": chosen})
+    return source.with_options(chosen=chosen)
 
 
 async def preview_document(request: SourceRequest, secrets: Mapping[str, str]) -> DocumentPreview:
     """Fetch a document. Raises ChangeRefused with what is wrong with it."""
     check_access(request.access)
-    bare = {"routes": [], "chosen": [], **write_access(request.access)}
-    source = Source(check_source_name(request.name), "openapi", request.address, bare)
+    options = {"routes": [], "chosen": [], **write_access(request.access)}
+    source = Source(check_source_name(request.name), "openapi", request.address, options)
     document = await _fetch_document(source, secrets, request.private_hosts)
-    options = {**bare, "hosts": _list_own_hosts(document), **_list_offered(document)}
-    options |= request.time_limits.to_options("openapi")
     return DocumentPreview(
-        replace(source, options=options),
+        source.with_options(
+            hosts=_list_own_hosts(document),
+            **_list_offered(document),
+            **request.time_limits.to_options("openapi"),
+        ),
         document,
         _collect_warnings(document),
         tuple(suggest_secrets(request.name, document.auth_needs, request.access)),
@@ -171,8 +173,7 @@ async def preview_operations(
         route for route in source.options.get("routes", ()) if route["operation"] not in new_operations
     ]
     new_routes = await run_in_thread(_to_json, usable.routes)
-    options = {**source.options, "routes": [*kept_routes, *new_routes], "chosen": []}
-    extended = replace(source, options=options)
+    extended = source.with_options(routes=[*kept_routes, *new_routes], chosen=[])
     rejections = map(to_sentence, usable.rejections.values())
     reports = (f"{route.name}: {report}" for route in usable.routes for report in route.reported)
     asked = _list_asked_secrets(usable.routes, read_access(extended.options))
@@ -227,12 +228,13 @@ async def refresh_document(
     registered = [route["operation"] for route in source.options.get("routes", ())]
     kept = [operation for operation in registered if operation in available]
     lost = [f"{source.name} has no {name} any more." for name in registered if name not in available]
-    options = {**source.options, "routes": [], **_list_offered(document), "chosen": []}
+    routes: list[dict[str, Any]] = []
     for start in range(0, len(kept), PICKED_AT_ONCE):
         usable = await _load_usable_routes(source, document, kept[start : start + PICKED_AT_ONCE])
-        options["routes"] += await run_in_thread(_to_json, usable.routes)
+        routes += await run_in_thread(_to_json, usable.routes)
         lost += [f"{source.name}: {to_sentence(reason)}" for reason in usable.rejections.values()]
-    return replace(source, options=options), tuple(lost)
+    refreshed = source.with_options(routes=routes, **_list_offered(document), chosen=[])
+    return refreshed, tuple(lost)
 
 
 def _to_json(routes: "Sequence[HttpRoute]") -> list[dict[str, Any]]:

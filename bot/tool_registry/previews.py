@@ -159,7 +159,7 @@ async def _preview_listing(
 ) -> SourcePreview:
     listing = await _fetch_listing(source, location)
     definitions = [definition.as_json() for definition in listing.definitions]
-    source = replace(source, options={**source.options, "listing": definitions})
+    source = source.with_options(listing=definitions)
     return await build_preview(source, private_hosts, listing.warnings)
 
 

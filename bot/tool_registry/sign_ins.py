@@ -4,7 +4,6 @@ A sign-in is kept for one address: a source of the same name elsewhere gets noth
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from bot import logs
 from bot.db.engine import Database
@@ -107,6 +106,5 @@ async def store_sign_in(
     logs.hide_secrets(sign_in.list_secrets())
     await secret_box.store(action.tx, name_sign_in(name, person), sign_in.as_text())
     if person is None and "personal" in source.options and action.actor.person is not None:
-        options = {**source.options, "personal": action.actor.person}
-        await sources.put(action.tx, replace(source, options=options))
+        await sources.put(action.tx, source.with_options(personal=action.actor.person))
     await action.record_change("signed in", f"source {name}", None, {"address": sign_in.url})

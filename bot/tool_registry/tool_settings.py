@@ -6,7 +6,6 @@ the lines that say what holds now. Raises ChangeRefused.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from bot.db.tools import sources
 from bot.tool_registry import admin_actions, formatting
@@ -66,7 +65,7 @@ async def set_delivery(action: AdminAction, translate: Translator, name: str, wo
 
 async def _set_trust(action: AdminAction, translate: Translator, name: str, *, is_trusted: bool) -> str:
     source = await admin_actions.get_source(action, name)
-    changed = replace(source, options={**source.options, "trusted": is_trusted})
+    changed = source.with_options(trusted=is_trusted)
     if is_trusted != source.is_trusted:
         await sources.put(action.tx, changed)
         before = {"trusted": source.is_trusted}

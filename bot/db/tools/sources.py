@@ -37,6 +37,10 @@ class Source:
         """Whether an admin trusts the words of its results."""
         return bool(self.options.get("trusted"))
 
+    def with_options(self, **options: Any) -> "Source":
+        """The source with these options in place of those of the same names."""
+        return replace(self, options={**self.options, **options})
+
     def get_reduction(self, tool_name: str) -> str:
         """The JMESPath of what the model reads of a tool's results; empty: all of them."""
         reduction: str = self.options.get("reductions", {}).get(tool_name, "")
@@ -46,7 +50,7 @@ class Source:
         """The source with another one for this tool; empty: none."""
         reductions = {**self.options.get("reductions", {}), tool_name: expression}
         kept = {name: text for name, text in reductions.items() if text}
-        return replace(self, options={**self.options, "reductions": kept})
+        return self.with_options(reductions=kept)
 
 
 async def list_all(tx: Transaction) -> list[Source]:
