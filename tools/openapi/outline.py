@@ -37,7 +37,7 @@ MAX_OPERATIONS = 5000
 class OpenApiOperation:
     """One operation as it is written, with what its path says for all of its operations (`shared`).
 
-    `shares`: other operations have the same operationId.
+    `shares`: another operation is called the same.
     """
 
     method: str
@@ -80,9 +80,12 @@ class Outline:
         self._resolver: Any = Registry().with_resource("", Resource.opaque(document)).resolver()
 
     def list_operations(self) -> list[OpenApiOperation]:
-        """Every operation that can be called, in the document's order, MAX_OPERATIONS at most."""
+        """Every operation that can be called, in the document's order, MAX_OPERATIONS at most.
+
+        Each has a key of its own.
+        """
         operations = list(self._iterate_operations())
-        counts = Counter(operation.display_name for operation in operations)
+        counts = Counter(name for each in operations for name in {each.display_name, each.method_and_path})
         return [replace(operation, shares=counts[operation.display_name] > 1) for operation in operations]
 
     def _iterate_operations(self) -> Iterator[OpenApiOperation]:

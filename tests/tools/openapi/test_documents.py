@@ -166,6 +166,14 @@ async def test_an_operation_id_of_two_operations_picks_none():
     assert [route.name for route in await build_routes(document, listed)] == ["get_a", "post_a"]
 
 
+async def test_an_operation_id_that_is_the_method_and_path_of_another_operation_picks_none():
+    alike = {"/a": {"get": {}}, "/b": {"post": {"operationId": "GET /a"}}}
+    document = await read_document(changed_small_document("paths", value=alike), URL)
+    assert [operation.operation for operation in document.operations] == ["GET /a", "POST /b"]
+    [route] = await build_routes(document, ["GET /a"])
+    assert route.method == "GET"
+
+
 async def test_a_schema_that_refers_to_itself_is_told_to_a_depth():
     node = {"$ref": "#/components/schemas/Node"}
     schemas = {
