@@ -1,10 +1,11 @@
 """The functions `calculate` knows: exact where the result can be, else floating point. Pure.
 
-Each takes numbers (Fraction when exact, else float) and returns one; raises ValueError, saying why there is
-no answer. Sizes are checked before these are called.
+Each takes numbers (Fraction when exact, else float) and returns one, also an int where it is whole; raises
+ValueError, saying why there is no answer. Sizes are checked before these are called.
 """
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import NamedTuple
@@ -113,19 +114,12 @@ def _tangent(value: Number) -> float:
     return _make_trigonometric(math.sin)(value) / cosine
 
 
-def _make_float_function(function: Callable[[float], float]) -> Callable[[Number], float]:
-    def apply(value: Number) -> float:
-        return function(float(value))
-
-    return apply
-
-
-def _make_integer_function(name: str, function: Callable[..., int]) -> Callable[..., Fraction]:
-    def apply(*values: Number) -> Fraction:
+def _make_integer_function(name: str, function: Callable[..., int]) -> Callable[..., int]:
+    def apply(*values: Number) -> int:
         numbers = [require_integer(value, name) for value in values]
         if name in ("factorial", "comb") and min(numbers) < 0:
             raise ValueError(f"{name} takes no negative numbers")
-        return Fraction(function(*numbers))
+        return function(*numbers)
 
     return apply
 
@@ -137,17 +131,17 @@ def _sum(*values: Number) -> Number:
 MAX_ARGS = 200
 FUNCTIONS: Mapping[str, MathFunction] = {
     "abs": MathFunction(1, 1, abs),
-    "acos": MathFunction(1, 1, _make_float_function(math.acos)),
-    "asin": MathFunction(1, 1, _make_float_function(math.asin)),
-    "atan": MathFunction(1, 1, _make_float_function(math.atan)),
+    "acos": MathFunction(1, 1, math.acos),
+    "asin": MathFunction(1, 1, math.asin),
+    "atan": MathFunction(1, 1, math.atan),
     "cbrt": MathFunction(1, 1, lambda value: real_root(value, 3)),
-    "ceil": MathFunction(1, 1, lambda value: Fraction(math.ceil(value))),
+    "ceil": MathFunction(1, 1, math.ceil),
     "comb": MathFunction(2, 2, _make_integer_function("comb", math.comb)),
     "cos": MathFunction(1, 1, _make_trigonometric(math.cos)),
-    "degrees": MathFunction(1, 1, _make_float_function(math.degrees)),
-    "exp": MathFunction(1, 1, _make_float_function(math.exp)),
+    "degrees": MathFunction(1, 1, math.degrees),
+    "exp": MathFunction(1, 1, math.exp),
     "factorial": MathFunction(1, 1, _make_integer_function("factorial", math.factorial)),
-    "floor": MathFunction(1, 1, lambda value: Fraction(math.floor(value))),
+    "floor": MathFunction(1, 1, math.floor),
     "gcd": MathFunction(2, MAX_ARGS, _make_integer_function("gcd", math.gcd)),
     "lcm": MathFunction(2, MAX_ARGS, _make_integer_function("lcm", math.lcm)),
     "ln": MathFunction(1, 1, natural_log),
@@ -157,8 +151,8 @@ FUNCTIONS: Mapping[str, MathFunction] = {
     "max": MathFunction(1, MAX_ARGS, lambda *values: max(values)),
     "mean": MathFunction(1, MAX_ARGS, lambda *values: _sum(*values) / len(values)),
     "min": MathFunction(1, MAX_ARGS, lambda *values: min(values)),
-    "mod": MathFunction(2, 2, lambda value, divisor: value % divisor),
-    "radians": MathFunction(1, 1, _make_float_function(math.radians)),
+    "mod": MathFunction(2, 2, operator.mod),
+    "radians": MathFunction(1, 1, math.radians),
     "round": MathFunction(1, 2, round_half_away),
     "sin": MathFunction(1, 1, _make_trigonometric(math.sin)),
     "sqrt": MathFunction(1, 1, lambda value: real_root(value, 2)),
