@@ -266,7 +266,7 @@ async def test_secrets_go_unencrypted_to_no_public_host_of_a_document():
             await fetch_document(address, credentials=credentials, policy=harness.network_policy())
         assert harness.requests == []
         private = harness.network_policy("api.test")
-        assert (await fetch_document(address, credentials=credentials, policy=private)).title == "Shipyard"
+        assert (await fetch_document(address, credentials=credentials, policy=private)).operations
     assert harness.requests[0].headers["x-key"] == "secret-text"
 
 
