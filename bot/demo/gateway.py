@@ -23,7 +23,6 @@ from bot.errors import CanvasgramError
 from bot.llm.client import import_connection_class
 from bot.settings import build_settings
 from bot.terminal import GRACE_SECONDS
-from bot.usage.intervals import to_exclusive_spans
 from bot.usage.timers import TurnTimer, TurnTimers
 from tools.net.addresses import resolve_host
 from tools.net.pages import PAGE_PORTS, PageReader
@@ -66,16 +65,12 @@ class ReportedTimers(TurnTimers):
         timer = self.find(self._newest.id)
         if timer is None:
             return
-        now = time.time()
         self._report(
             {
                 "item": timer.item,
                 "chat": timer.lane.chat,
                 "received_at": self._newest.received_at,
-                "spans": [
-                    (span.kind, span.begin, span.end)
-                    for span in to_exclusive_spans(0.0, now, self.spans(timer, now))
-                ],
+                "spans": [(span.kind, span.begin, span.end) for span in self.spans(timer, time.time())],
                 "block_times": timer.block_times,
             }
         )
