@@ -31,23 +31,23 @@ log = logging.getLogger(__name__)
 
 
 class BusyLanes:
-    """Lanes in which something runs, by their keys, each with the first item of that."""
+    """Lanes in which something runs, each with the first item of that."""
 
     def __init__(self) -> None:
-        self._first_items: dict[str, int] = {}
+        self._first_items: dict[Lane, int] = {}
 
     def has(self, lane: Lane) -> bool:
         """Whether something runs in this lane."""
-        return lane.key in self._first_items
+        return lane in self._first_items
 
     def add(self, lane: Lane, item: int) -> None:
         """Note that what begins with this item runs in a lane."""
-        self._first_items[lane.key] = item
+        self._first_items[lane] = item
 
     def remove(self, lane: Lane, item: int) -> None:
         """Note that it has ended; the next one may have begun already."""
-        if self._first_items.get(lane.key) == item:
-            del self._first_items[lane.key]
+        if self._first_items.get(lane) == item:
+            del self._first_items[lane]
 
 
 @dataclass(frozen=True, slots=True)

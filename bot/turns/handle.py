@@ -162,19 +162,19 @@ class RunningTurns:
 
     def __init__(self, elsewhere: TurnsElsewhere | None = None) -> None:
         self._elsewhere = elsewhere
-        self._handles: dict[str, TurnHandle] = {}
+        self._handles: dict[Lane, TurnHandle] = {}
 
     def add(self, lane: Lane, handle: TurnHandle) -> None:
         """Note the handle of a turn that begins in a lane."""
-        self._handles[lane.key] = handle
+        self._handles[lane] = handle
 
     def remove(self, lane: Lane) -> None:
         """Forget the handle of a turn that is over."""
-        self._handles.pop(lane.key, None)
+        self._handles.pop(lane, None)
 
     def stop(self, lane: Lane, before: int | None = None) -> bool:
         """Stop the lane's turn, if it began before the item `before`; False if nothing is stopped here."""
-        if self._elsewhere is not None and lane.key not in self._handles:
+        if self._elsewhere is not None and lane not in self._handles:
             self._elsewhere.stop(lane, before)
         return self.stop_here(lane, before)
 
@@ -184,7 +184,7 @@ class RunningTurns:
 
     def stop_here(self, lane: Lane, before: int | None = None, *, is_edited: bool = False) -> bool:
         """Stop the lane's turn as `stop` does, if it runs in this process."""
-        handle = self._handles.get(lane.key)
+        handle = self._handles.get(lane)
         if handle is None or (before is not None and handle.newest_item >= before):
             return False
         handle.stop(is_edited=is_edited)
@@ -192,19 +192,19 @@ class RunningTurns:
 
     def can_yield(self, lane: Lane) -> bool:
         """Whether the lane's turn may give way now: calls that must not run twice get a grace period."""
-        handle = self._handles.get(lane.key)
+        handle = self._handles.get(lane)
         if handle is None or handle.side_effects_since is None:
             return True
         return time.monotonic() - handle.side_effects_since >= SIDE_EFFECT_GRACE_SECONDS
 
     def wake(self, lane: Lane) -> None:
         """End the pause before the lane's turn retries: what it may do has changed."""
-        if self._elsewhere is not None and lane.key not in self._handles:
+        if self._elsewhere is not None and lane not in self._handles:
             self._elsewhere.wake(lane)
         self.wake_here(lane)
 
     def wake_here(self, lane: Lane) -> None:
         """End that pause if the turn runs in this process."""
-        handle = self._handles.get(lane.key)
+        handle = self._handles.get(lane)
         if handle is not None:
             handle.wake()

@@ -104,7 +104,7 @@ async def test_a_turn_out_of_time_in_its_tools_answers_with_what_was_found(
         """Take for ever, once the other tool has its result."""
         while ("look", "ok") not in await harness.load_rows(tool_calls, "name", "outcome"):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        harness.running_turns._handles[LANE.key].prolong(-3600.0)
+        harness.running_turns._handles[LANE].prolong(-3600.0)
         await asyncio.Event().wait()
         return ""
 
