@@ -2,16 +2,12 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVarTuple, overload
+from typing import Any, Protocol, TypeAlias, TypeVarTuple, overload
 
 from sqlalchemy import CursorResult, Executable
-from sqlalchemy.engine import Connection
 from sqlalchemy.sql.selectable import TypedReturnsRows
 
 from bot.domain import Changes, CommitListener
-
-if TYPE_CHECKING:
-    from sqlalchemy.ext.asyncio import AsyncConnection
 
 Columns = TypeVarTuple("Columns")
 Parameters: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
@@ -42,39 +38,6 @@ class Transaction(Protocol):
     async def exec_driver_sql(self, statement: str) -> CursorResult[*tuple[Any, ...]]:
         """Run SQL as it is written."""
         ...
-
-
-class LoopTransaction:
-    """A transaction whose statements run in the event loop: that takes less time than a trip to a thread."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.changes = Changes()
-        self._connection = connection
-
-    async def execute(self, statement: Any, parameters: Parameters = None) -> CursorResult[Any]:
-        """Run a statement; the result holds all of its rows."""
-        return self._connection.execute(statement, parameters)
-
-    async def exec_driver_sql(self, statement: str) -> CursorResult[Any]:
-        """Run SQL as it is written."""
-        return self._connection.exec_driver_sql(statement)
-
-
-class ThreadTransaction:
-    """A transaction whose statements run in a thread, for those that may take long."""
-
-    def __init__(self, connection: "AsyncConnection") -> None:
-        self.changes = Changes()
-        self._connection = connection
-
-    async def execute(self, statement: Any, parameters: Parameters = None) -> CursorResult[Any]:
-        """Run a statement; the result holds all of its rows."""
-        result: CursorResult[Any] = await self._connection.execute(statement, parameters)
-        return result
-
-    async def exec_driver_sql(self, statement: str) -> CursorResult[Any]:
-        """Run SQL as it is written."""
-        return await self._connection.exec_driver_sql(statement)
 
 
 @contextlib.contextmanager

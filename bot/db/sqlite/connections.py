@@ -1,4 +1,4 @@
-"""Opens connections to the SQLite file, of two kinds, and begins and ends their transactions.
+"""Opens connections to the SQLite file, of two kinds, and runs their transactions.
 
 Those of the standard library run their statements in the event loop, and wait for no lock there. Those of
 aiosqlite have a thread each, for what may take long.
@@ -13,11 +13,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import NullPool, create_engine, event
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import Connection, CursorResult, Engine
 from sqlalchemy.exc import DBAPIError
 
+from bot.db.transaction import Parameters
+from bot.domain import Changes
+
 if TYPE_CHECKING:
-    from sqlalchemy.ext.asyncio import AsyncEngine
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 # A sync to the disk costs more than all statements of a transaction. What is acknowledged to Telegram must
 # survive a power cut, and so must what is about to be sent; the steps in between may be repeated. Only a
@@ -156,3 +159,36 @@ class LoopConnection:
             self.statements.close()
         with contextlib.suppress(sqlite3.Error):
             self._sqlite.close()
+
+
+class LoopTransaction:
+    """A transaction whose statements run in the event loop: that takes less time than a trip to a thread."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.changes = Changes()
+        self._connection = connection
+
+    async def execute(self, statement: Any, parameters: Parameters = None) -> CursorResult[Any]:
+        """Run a statement; the result holds all of its rows."""
+        return self._connection.execute(statement, parameters)
+
+    async def exec_driver_sql(self, statement: str) -> CursorResult[Any]:
+        """Run SQL as it is written."""
+        return self._connection.exec_driver_sql(statement)
+
+
+class ThreadTransaction:
+    """A transaction whose statements run in a thread, for those that may take long."""
+
+    def __init__(self, connection: "AsyncConnection") -> None:
+        self.changes = Changes()
+        self._connection = connection
+
+    async def execute(self, statement: Any, parameters: Parameters = None) -> CursorResult[Any]:
+        """Run a statement; the result holds all of its rows."""
+        result: CursorResult[Any] = await self._connection.execute(statement, parameters)
+        return result
+
+    async def exec_driver_sql(self, statement: str) -> CursorResult[Any]:
+        """Run SQL as it is written."""
+        return await self._connection.exec_driver_sql(statement)

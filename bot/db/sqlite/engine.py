@@ -19,10 +19,16 @@ from typing import TYPE_CHECKING
 from sqlalchemy.exc import OperationalError
 
 from bot.db.retry import OutageLog, report_failures, report_success
-from bot.db.sqlite.connections import Engines, LoopConnection, create_engines
+from bot.db.sqlite.connections import (
+    Engines,
+    LoopConnection,
+    LoopTransaction,
+    ThreadTransaction,
+    create_engines,
+)
 from bot.db.sqlite.files import build_file_check, make_private
 from bot.db.sqlite.lock import hold_lock
-from bot.db.transaction import LoopTransaction, ThreadTransaction, Transaction, tell_listener
+from bot.db.transaction import Transaction, tell_listener
 from bot.domain import CommitListener
 from bot.errors import ReadTooSlow, StoreBusy, StoreUnavailable
 from tools.threads import run_in_thread
