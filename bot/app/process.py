@@ -18,7 +18,7 @@ from bot.chat.access import Access
 from bot.db.database_url import describe_database, find_database_file
 from bot.db.engine import Database, open_database
 from bot.db.migration_process import migrate_in_process
-from bot.db.retry import OutageLog, retry_until_available
+from bot.db.retry import OutageLog, report_failures, retry_until_available
 from bot.llm.client import ModelClient
 from bot.llm.seats import Seats
 from bot.settings import Settings, reveal
@@ -52,17 +52,19 @@ async def run(
 
         async def open_store() -> Database:
             opening = open_database(settings.database_url, outage_log, stop, for_gateway=True)
-            return await stack.enter_async_context(opening)
+            with report_failures(outage_log):
+                return await stack.enter_async_context(opening)
 
-        database = await run_unless_stopped(stop, retry_until_available(open_store, outage_log), None)
+        async def migrate() -> str | None:
+            with report_failures(outage_log):
+                return await run_in_thread(migrate_in_process, settings.database_url)
+
+        database = await run_unless_stopped(stop, retry_until_available(open_store), None)
         if database is None:
             return 0
         port_app = await stack.enter_async_context(listen(settings))
         began_at = time.monotonic()
-        migrating = retry_until_available(
-            partial(run_in_thread, migrate_in_process, settings.database_url), outage_log
-        )
-        copy_path = await run_unless_stopped(stop, migrating, None)
+        copy_path = await run_unless_stopped(stop, retry_until_available(migrate), None)
         if copy_path:
             log.info(
                 "the database was migrated in %.0f s; a copy is at %s",

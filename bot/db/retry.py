@@ -65,19 +65,9 @@ def report_success(outage_log: OutageLog | None) -> None:
         outage_log.record_success()
 
 
-async def retry_until_available(
-    operation: Callable[[], Awaitable[T]], outage_log: OutageLog | None = None
-) -> T:
-    """Run `operation` every RETRY_SECONDS until it no longer raises StoreUnavailable; returns its result.
-
-    `outage_log`: for operations without an open database, which logs by itself.
-    """
+async def retry_until_available(operation: Callable[[], Awaitable[T]]) -> T:
+    """Run `operation` every RETRY_SECONDS until it no longer raises StoreUnavailable; returns its result."""
     while True:
-        try:
-            with report_failures(outage_log):
-                result = await operation()
-        except StoreUnavailable:
-            await asyncio.sleep(RETRY_SECONDS)
-            continue
-        report_success(outage_log)
-        return result
+        with contextlib.suppress(StoreUnavailable):
+            return await operation()
+        await asyncio.sleep(RETRY_SECONDS)
