@@ -85,6 +85,7 @@ class _TurnState:
         self._messages = list(prompt)
         self._reported_count = len(prompt)  # messages that an event has passed on
         self._tools = tools
+        self._offered_tools: Mapping[str, Tool] = {}  # in this step
         self._limits = limits
         self._thinking = thinking
         self._may_think = limits.may_think
@@ -100,6 +101,7 @@ class _TurnState:
     def begin_step(self) -> CallModel:
         """Begin the next step, with the call of the model that it needs."""
         self._step += 1
+        self._offered_tools = self._choose_tools()
         call = CallModel(
             messages=self._prompt,
             tool_choice="auto" if self._offered_tools else "none",
@@ -153,8 +155,7 @@ class _TurnState:
         """Whether this step ran before the crash, so that what follows from it has been decided."""
         return self._step <= self._limits.replayed_steps
 
-    @property
-    def _offered_tools(self) -> Mapping[str, Tool]:
+    def _choose_tools(self) -> Mapping[str, Tool]:
         is_full = self._token_budget.is_full and not self._is_replayed
         if self._is_last_step or self._failed_steps >= NO_TOOLS_AFTER_FAILED_STEPS or is_full:
             return {}
