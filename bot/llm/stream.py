@@ -83,9 +83,9 @@ class StreamAccumulator:
             raise ValueError("no chunk of a reply") from error
 
     def _merge_chunk(self, chunk: Any) -> bool:
-        self._request_id = _read_text(chunk.get("id")) or self._request_id
-        self._model = (_read_text(chunk.get("model")) or "")[:MAX_MODEL_CHARS] or self._model
-        self._fingerprint = _read_text(chunk.get("system_fingerprint")) or self._fingerprint
+        self._request_id = self._request_id or _read_text(chunk.get("id"))
+        self._model = self._model or (_read_text(chunk.get("model")) or "")[:MAX_MODEL_CHARS] or None
+        self._fingerprint = self._fingerprint or _read_text(chunk.get("system_fingerprint"))
         self._store_usage(chunk)
         for choice in chunk.get("choices") or ():
             delta = choice.get("delta") or choice.get("message") or {}  # a message: it came whole
