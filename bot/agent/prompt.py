@@ -110,19 +110,9 @@ def missing_data_end(text: str, kept_text: str) -> str:
     return ""
 
 
-def is_notes_message(text: str) -> bool:
-    """Whether this message of a prompt holds the notes of the chat."""
-    return text.startswith(f"[data: {NOTES_LABEL}]\n")
-
-
-def is_files_message(text: str) -> bool:
-    """Whether this message of a prompt names the files that the chat keeps."""
-    return text.startswith(f"[data: {FILES_LABEL}]\n")
-
-
-def is_summary_message(text: str) -> bool:
-    """Whether this message of a prompt holds the summary of what was cut from the chat."""
-    return text.startswith(f"[data: {SUMMARY_LABEL}]\n")
+def begins_with_block(text: str, *labels: str) -> bool:
+    """Whether a message of a prompt begins with the data block of one of these labels."""
+    return text.startswith(tuple(f"[data: {label}]\n" for label in labels))
 
 
 def strip_data_marks(text: str) -> str:
@@ -158,12 +148,8 @@ def build_prompt(
     Reasoning of finished turns is left out. Control tokens in text from outside are neutralised.
     """
     front = [Message("system", build_system_text(system, head.instructions))]
-    if head.notes:
-        front.append(Message("user", build_data_block(NOTES_LABEL, head.notes)))
-    if head.files:
-        front.append(Message("user", build_data_block(FILES_LABEL, head.files)))
-    if head.summary:
-        front.append(Message("user", build_data_block(SUMMARY_LABEL, head.summary)))
+    blocks = ((NOTES_LABEL, head.notes), (FILES_LABEL, head.files), (SUMMARY_LABEL, head.summary))
+    front += (Message("user", build_data_block(label, text)) for label, text in blocks if text)
     if head.cut_notice:
         front.append(Message("user", head.cut_notice))
     history = [_neutralise_message(replace(message, reasoning=None)) for turn in turns for message in turn]

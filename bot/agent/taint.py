@@ -14,10 +14,11 @@ from itertools import islice
 from bot.agent.argument_urls import MAX_ADDRESSES, list_addresses
 from bot.agent.history import IMAGE_PLACEHOLDER
 from bot.agent.prompt import (
+    FILES_LABEL,
+    NOTES_LABEL,
+    SUMMARY_LABEL,
+    begins_with_block,
     has_data_block,
-    is_files_message,
-    is_notes_message,
-    is_summary_message,
     strip_data_marks,
 )
 from bot.agent.urls import (
@@ -197,7 +198,7 @@ def build_taint_state(
     for message in history:
         calls_by_id |= {call.id: call for call in message.calls}
         call = calls_by_id.get(message.call_id)
-        if is_summary_message(message.text):
+        if begins_with_block(message.text, SUMMARY_LABEL):
             if is_summary_outside:
                 taint_state.history_origins |= {FROM_MESSAGES}
                 continue
@@ -216,9 +217,9 @@ def build_taint_state(
 
 def _is_from_outside(message: Message) -> bool:
     """Whether a message holds text of strangers, or an image, or did before it was shortened."""
-    if message.role not in {"user", "tool"} or is_notes_message(message.text):
+    if message.role not in {"user", "tool"}:
         return False
-    if is_files_message(message.text):  # short names, which people saw when they kept the files
+    if begins_with_block(message.text, NOTES_LABEL, FILES_LABEL):  # people saw these names as they kept files
         return False
     has_image = message.role == "user" and (bool(message.images) or IMAGE_PLACEHOLDER in message.text)
     return has_image or has_data_block(message.text)
