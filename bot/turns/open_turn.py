@@ -161,7 +161,7 @@ class TurnOpener:
         first_step: NextStep
         if isinstance(event, TurnResult):
             answer = await recorder.render_answer(event, executor.find_links(), executor.allowance.count)
-            await recorder.write_end(tx, answer, now=now)
+            await recorder.write_end(tx, now, answer)
             first_step = event
         else:
             reason = _find_repeat_reason(turn, event)

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from bot.agent import history, notices
@@ -139,19 +140,31 @@ class TurnRecorder:
         closing: CallCompletion | None,
         follow_up: TransactionStep[T],
         *,
-        durable: bool,
+        durable: bool = True,
     ) -> T:
         """Close the model call, if there was one, and store the new messages with what follows from them.
 
-        Returns what `follow_up` returns.
+        Returns what `follow_up` returns, once the database can be written.
         """
         self._messages.extend(new_messages)
+        return await retry_until_available(
+            lambda: self._try_to_store(new_messages, closing, follow_up, durable=durable)
+        )
 
-        async def store(tx: Transaction, now: float) -> T:
+    async def _try_to_store(
+        self,
+        new_messages: tuple[Message, ...],
+        closing: CallCompletion | None,
+        follow_up: TransactionStep[T],
+        *,
+        durable: bool,
+    ) -> T:
+        now = time.time()
+        async with self._dependencies.database.transaction(durable=durable) as tx:
+            if closing is not None:
+                await calls.close_call(tx, closing, now=now)
             await turns.append_messages(tx, self._turn.id, new_messages, now=now)
             return await follow_up(tx, now)
-
-        return await self.commit(closing, store, durable=durable)
 
     async def park(self, ask: TransactionStep[None]) -> bool:
         """Park the turn until its calls are approved: the lane is free, and what it shows is taken back.
@@ -170,7 +183,7 @@ class TurnRecorder:
             await parked_items.park(tx, self._turn.id, items, spans=spans, now=now)
             return True
 
-        return await self.commit(None, store_parked)
+        return await self.store_step((), None, store_parked)
 
     async def store_failover(
         self, target_role: EndpointRole, failed_closing: CallCompletion, event: CallModel
@@ -181,7 +194,7 @@ class TurnRecorder:
             await self._router.switch_to(tx, self._turn.id, target_role)
             return await self._open_call(tx, event, self._router.role, now=now)
 
-        return await self.commit(failed_closing, switch)
+        return await self.store_step((), failed_closing, switch)
 
     async def close_call(self, closing: CallCompletion) -> None:
         """Store how a call ended from which nothing follows."""
@@ -189,7 +202,7 @@ class TurnRecorder:
         async def add_nothing(_tx: Transaction, _now: float) -> None:
             """Store nothing else."""
 
-        await self.commit(closing, add_nothing)
+        await self.store_step((), closing, add_nothing)
 
     async def store_failure(self, call_result: CallResult, tool_file_count: int) -> None:
         """End the turn without an answer; the user reads why."""
@@ -197,20 +210,6 @@ class TurnRecorder:
         parts = await self._render(failure.shown_text)
         answer = TurnAnswer(failure.ending, parts, tool_file_count=tool_file_count)
         await self.store_end((Message("assistant", failure.text),), call_result.closing, answer)
-
-    async def commit(
-        self, closing: CallCompletion | None, follow_up: TransactionStep[T], *, durable: bool = True
-    ) -> T:
-        """Close a call together with what follows from it, once the database can be written."""
-
-        async def write() -> T:
-            now = time.time()
-            async with self._dependencies.database.transaction(durable=durable) as tx:
-                if closing is not None:
-                    await calls.close_call(tx, closing, now=now)
-                return await follow_up(tx, now)
-
-        return await retry_until_available(write)
 
     async def store_end(
         self, new_messages: tuple[Message, ...], closing: CallCompletion | None, answer: TurnAnswer
@@ -222,14 +221,9 @@ class TurnRecorder:
         self._messages.extend(new_messages)
 
         async def write() -> None:
-            now = time.time()
             with self._dependencies.channel.reserve_send() as first_send:
-                durable = first_send is not None
-                async with self._dependencies.database.transaction(durable=durable) as tx:
-                    if closing is not None:
-                        await calls.close_call(tx, closing, now=now)
-                    await turns.append_messages(tx, self._turn.id, new_messages, now=now)
-                    await self.write_end(tx, answer, first_send, now=now)
+                end = partial(self.write_end, answer=answer, first_send=first_send)
+                await self._try_to_store(new_messages, closing, end, durable=first_send is not None)
 
         await retry_until_available(write)
         first_item = self._request.items[0]
@@ -319,7 +313,7 @@ class TurnRecorder:
         return f"{notices.close_code_block(event.text)}\n\n{signature}"
 
     async def write_end(
-        self, tx: Transaction, answer: TurnAnswer, first_send: FirstSend | None = None, *, now: float
+        self, tx: Transaction, now: float, answer: TurnAnswer, first_send: FirstSend | None = None
     ) -> None:
         """Store in this transaction how the turn ends and what is to be sent of it."""
         request = self._request
