@@ -61,10 +61,19 @@ class ContextWindow:
     token_ratio: float
 
     @property
+    def turn_sizes(self) -> list[TurnSize]:
+        """Estimated tokens of each past turn."""
+        return [TurnSize(turn.size, turn.short) for turn in self.past_turns]
+
+    @property
+    def held_tokens(self) -> int:
+        """Estimated tokens of the turns that the prompt holds."""
+        return history.estimate_held_tokens(self.turn_sizes, self.history_cut)
+
+    @property
     def estimated_tokens(self) -> int:
         """Estimated tokens of the prompt up to the newest messages."""
-        held_tokens = history.estimate_held_tokens(_list_turn_sizes(self.past_turns), self.history_cut)
-        return self.fixed_tokens + held_tokens
+        return self.fixed_tokens + self.held_tokens
 
     def is_near_budget(self, new_tokens: int, budget: int) -> bool:
         """Whether the estimate leaves open if a prompt with so many new tokens is within the budget."""
@@ -74,7 +83,7 @@ class ContextWindow:
     def cut_to_fit(self, budget: int, new_tokens: int) -> "ContextWindow":
         """The window in which so many new tokens fit; it is this one unless a cut is needed."""
         tokens_left = int(budget / self.token_ratio) - self.fixed_tokens - new_tokens
-        cut = history.fit_history(_list_turn_sizes(self.past_turns), self.history_cut, tokens_left)
+        cut = history.fit_history(self.turn_sizes, self.history_cut, tokens_left)
         if cut == self.history_cut:
             return self
         conversation = replace(
@@ -266,10 +275,6 @@ def _find_cut_notice(conversation: Conversation, toolbox: Toolbox) -> str | None
     return prompt.build_cut_notice(look_back.name if look_back.name in toolbox.offered_names else None)
 
 
-def _list_turn_sizes(past_turns: Iterable[PastTurn]) -> list[TurnSize]:
-    return [TurnSize(turn.size, turn.short) for turn in past_turns]
-
-
 class PromptBreakdowns:
     """Loads what the next prompts of lanes consist of."""
 
@@ -284,7 +289,6 @@ class PromptBreakdowns:
         window = await load_window(tx, lane, system, toolbox_for)
         messages = await build_prompt(tx, window, system, ())
         image_tokens = config.image_tokens() * sum(len(message.images) for message in messages)
-        held_tokens = history.estimate_held_tokens(_list_turn_sizes(window.past_turns), window.history_cut)
         cut_notice = _find_cut_notice(window.conversation, window.toolbox)
         fixed_prompt = prompt.build_prompt(system, (), (), PromptHead(cut_notice=cut_notice))
         sizes = [
@@ -303,7 +307,7 @@ class PromptBreakdowns:
             (translatable("notes"), _estimate_head(PromptHead(notes=window.conversation.notes))),
             (translatable("kept files"), _estimate_head(PromptHead(files=window.conversation.files))),
             (translatable("summary"), _estimate_head(PromptHead(summary=window.conversation.summary))),
-            (translatable("earlier messages"), held_tokens - image_tokens),
+            (translatable("earlier messages"), window.held_tokens - image_tokens),
             (translatable("images"), image_tokens),
         ]
         last_counts: tuple[int | None, int | None] = (None, None)

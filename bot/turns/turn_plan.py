@@ -103,7 +103,7 @@ async def plan_turn(
     should be asked first: call this again with its answer as `preflight_result`, which is None until then.
     """
     system = config.build_system_text(request.lane)
-    assessment = await _assess(tx, config, request, preflight_result or PreflightResult(), now)
+    assessment = await _assess(tx, config, request, system, preflight_result or PreflightResult(), now)
     new_tokens = assessment.user_tokens + min(assessment.tool_reserve_tokens, budget // 4)
     if preflight_result is None and assessment.stored_turn is None:
         preflight = _plan_preflight(config, request, assessment, new_tokens, budget)
@@ -184,6 +184,7 @@ async def _assess(
     tx: Transaction,
     config: TurnConfig,
     request: TurnRequest,
+    system: str,
     preflight_result: PreflightResult,
     now: float,
 ) -> _Assessment:
@@ -200,7 +201,6 @@ async def _assess(
         recent_tools = await turns.list_recent_tools(tx, request.lane)
     likely_tools = preflight_result.likely_tools
     toolbox_for = _bind_toolbox(config, request, [*likely_tools, *recent_tools])
-    system = config.build_system_text(request.lane)
     window = await context_window.load_window(tx, request.lane, system, toolbox_for, number)
     last_message_at = 0.0
     if window.past_turns:
