@@ -157,7 +157,7 @@ def _classify_addressed(message: dict[str, Any]) -> tuple[ItemShape, bool]:
 
 
 def _is_addressed_in_open_group(message: dict[str, Any], groups: KnownGroups) -> bool:
-    chat = _parse_id(_as_object(message.get("chat")).get("id"))
+    chat = _find_chat_id(message)
     if chat is None or not groups.can_answer(chat):
         return False
     return find_address(message, groups.get_identity(chat)) is not None
@@ -165,7 +165,7 @@ def _is_addressed_in_open_group(message: dict[str, Any], groups: KnownGroups) ->
 
 def _can_be_judged(message: dict[str, Any], groups: KnownGroups) -> bool:
     """Whether the endpoint is asked if an unaddressed message is for the assistant: a person's own words."""
-    chat = _parse_id(_as_object(message.get("chat")).get("id"))
+    chat = _find_chat_id(message)
     group = groups.find_open(chat) if chat is not None else None
     if group is None or not group.judges or not group.can_send or find_group_sender(message) is None:
         return False
@@ -268,12 +268,17 @@ def _classify_caption(message: dict[str, Any]) -> ItemShape:
 
 def find_lane(message: dict[str, Any]) -> Lane | None:
     """Return the lane of a raw message, if it names its chat."""
-    chat = _parse_id(_as_object(message.get("chat")).get("id"))
+    chat = _find_chat_id(message)
     if chat is None:
         return None
     if not message.get("is_topic_message"):
         return Lane(chat)
     return Lane(chat, _parse_id(message.get("message_thread_id")))
+
+
+def _find_chat_id(message: dict[str, Any]) -> int | None:
+    """Return the number of a raw message's chat."""
+    return _parse_id(_as_object(message.get("chat")).get("id"))
 
 
 def _find_chat(update: dict[str, Any]) -> int | None:
