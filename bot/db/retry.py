@@ -48,14 +48,19 @@ class OutageLog:
             )
 
 
+def report_failure(outage_log: OutageLog | None, error: StoreUnavailable) -> None:
+    """Note that the database cannot be used."""
+    if outage_log is not None:
+        outage_log.record_failure(error)
+
+
 @contextlib.contextmanager
 def report_failures(outage_log: OutageLog | None) -> Iterator[None]:
     """Note that the database cannot be used, if the block says so."""
     try:
         yield
     except StoreUnavailable as error:
-        if outage_log is not None:
-            outage_log.record_failure(error)
+        report_failure(outage_log, error)
         raise
 
 

@@ -1,7 +1,6 @@
 """What functions of this package work inside: a transaction that somebody else begins and ends."""
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVarTuple, overload
 
 from sqlalchemy import CursorResult, Executable
@@ -40,11 +39,7 @@ class Transaction(Protocol):
         ...
 
 
-@contextlib.contextmanager
-def tell_listener(listener: CommitListener | None, changes: Changes) -> Iterator[None]:
-    """Tell the listener of what the block commits, also where it raises: the outcome is unknown then."""
-    try:
-        yield
-    finally:
-        if listener is not None and not changes.is_empty:
-            listener.note_commit(changes)
+def tell_listener(listener: CommitListener | None, changes: Changes) -> None:
+    """Tell the listener of what was committed; also where a commit raised, whose outcome is unknown."""
+    if listener is not None and not changes.is_empty:
+        listener.note_commit(changes)

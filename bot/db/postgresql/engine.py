@@ -102,8 +102,10 @@ class PostgresDatabase:
                     tx = writer.build_transaction()
                     yield tx
                     await self._notify_others(tx)
-                    with tell_listener(self._listener, tx.changes):
+                    try:
                         await self._commit(writer, number, tx.changes)
+                    finally:
+                        tell_listener(self._listener, tx.changes)
                 except BaseException:
                     await self._undo(writer)
                     raise
@@ -251,9 +253,9 @@ class PostgresDatabase:
             yield
         except _CommitLost as lost:
             try:
-                with tell_listener(self._listener, lost.changes):
-                    is_committed = await self._find_outcome(lost.number)
+                is_committed = await self._find_outcome(lost.number)
             finally:
+                tell_listener(self._listener, lost.changes)
                 self._has_lost_commit = False
             if not is_committed:
                 raise lost.error from None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import OperationalError
 
-from bot.db.retry import OutageLog, report_failures, report_success
+from bot.db.retry import OutageLog, report_failure, report_success
 from bot.db.sqlite.connections import (
     Engines,
     LoopConnection,
@@ -101,14 +101,16 @@ class SqliteDatabase:
         well; if not, it is on the disk no later than the next durable one. Raises StoreUnavailable when the
         database cannot be written (disk full, locked by another program).
         """
-        with report_failures(self._outage_log), translate_errors():
+        with translate_errors(self._outage_log):
             async with self._write_lock:
                 try:
                     writer = await self._retry_while_held(partial(self._begin_writing, durable=durable))
                     tx = LoopTransaction(writer.statements)
                     yield tx
-                    with tell_listener(self._listener, tx.changes):
+                    try:
                         await self._commit(writer, durable=durable)
+                    finally:
+                        tell_listener(self._listener, tx.changes)
                 except BaseException as error:
                     self._undo(error)
                     raise
@@ -117,7 +119,7 @@ class SqliteDatabase:
     @contextlib.asynccontextmanager
     async def read_transaction(self) -> AsyncIterator[Transaction]:
         """Read from one consistent snapshot, without waiting for writers. Raises StoreUnavailable."""
-        with report_failures(self._outage_log), translate_errors():
+        with translate_errors(self._outage_log):
             reader = await self._retry_while_held(self._begin_reading)
             try:
                 yield LoopTransaction(reader.statements)
@@ -130,13 +132,15 @@ class SqliteDatabase:
     @contextlib.asynccontextmanager
     async def long_transaction(self) -> AsyncIterator[Transaction]:
         """A durable write transaction whose statements may take long; everybody else waits for its end."""
-        with report_failures(self._outage_log), translate_errors():
+        with translate_errors(self._outage_log):
             async with self._write_lock, self._open_in_thread("BEGIN IMMEDIATE") as connection:
                 self._check_file()
                 tx = ThreadTransaction(connection)
                 yield tx
-                with tell_listener(self._listener, tx.changes):
+                try:
                     await connection.commit()
+                finally:
+                    tell_listener(self._listener, tx.changes)
         report_success(self._outage_log)
 
     def file_transaction(
@@ -152,7 +156,7 @@ class SqliteDatabase:
         """A read transaction whose statements may take long, but not beyond `max_seconds`: ReadTooSlow."""
         deadline = _Deadline(max_seconds)
         try:
-            with report_failures(self._outage_log), translate_errors():
+            with translate_errors(self._outage_log):
                 async with self._open_in_thread("BEGIN") as connection:
                     await deadline.watch(connection)
                     yield ThreadTransaction(connection)
@@ -332,15 +336,20 @@ def _is_held(error: OperationalError | sqlite3.OperationalError) -> bool:
 
 
 @contextlib.contextmanager
-def translate_errors() -> Iterator[None]:
-    """Raise StoreUnavailable for what SQLite reports and waiting may mend."""
+def translate_errors(outage_log: OutageLog | None = None) -> Iterator[None]:
+    """Raise StoreUnavailable for what SQLite reports and waiting may mend; `outage_log` hears of it."""
     try:
         yield
+    except StoreUnavailable as error:
+        report_failure(outage_log, error)
+        raise
     except (OperationalError, sqlite3.OperationalError) as error:
         for reason in _list_reasons(error):
             if reason.sqlite_errorcode != sqlite3.SQLITE_ERROR:
                 kind = StoreBusy if _is_held(error) else StoreUnavailable
-                raise kind(f"the database cannot be used now: {reason}") from error
+                failure = kind(f"the database cannot be used now: {reason}")
+                report_failure(outage_log, failure)
+                raise failure from error
         raise  # the statement itself is wrong: waiting does not help
 
 
