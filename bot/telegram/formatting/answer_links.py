@@ -21,7 +21,7 @@ from bot.telegram.formatting.autolinks import (
     keep_known_links,
     may_have_addresses,
 )
-from bot.telegram.formatting.links import escape_markdown, is_useful_url, is_web_url
+from bot.telegram.formatting.links import escape_markdown, is_useful_url, is_web_url, list_labels
 from bot.telegram.formatting.markdown_events import (
     Edit,
     MarkdownEvent,
@@ -229,20 +229,10 @@ def _is_inside(place: int, ranges: Sequence[tuple[int, int]]) -> bool:
 
 def _list_links(events: Sequence[MarkdownEvent]) -> Iterator[_Mention]:
     """The outermost links and images, with their labels."""
-    opened: list[MarkdownEvent] = []
-    label: list[str] = []
-    for event in events:
-        if event.is_start_of("Link", "Image"):
-            if not opened:
-                label.clear()
-            opened.append(event)
-        elif event.is_end_of("Link", "Image"):
-            link = opened.pop()
-            address = link.value["dest_url"]
-            if not opened and is_web_url(address):
-                yield _Mention(link.start, link.end, address, "".join(label).strip() or address)
-        elif opened and event.name in ("Text", "Code"):
-            label.append(event.value)
+    for link, label, is_inner in list_labels(events):
+        address = link.value["dest_url"]
+        if not is_inner and is_web_url(address):
+            yield _Mention(link.start, link.end, address, label or address)
 
 
 def _list_bare(

@@ -4,7 +4,7 @@ Pure. Telegram refuses a whole message for one URL that it does not take.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from string import punctuation
 
 from bot.telegram.formatting.markdown_events import Edit, MarkdownEvent
@@ -34,18 +34,24 @@ def is_useful_url(url: str) -> bool:
     return not url.startswith(_USELESS_PREFIXES) and len(url) <= _MAX_URL_CHARS
 
 
-def build_link_edits(events: tuple[MarkdownEvent, ...]) -> Iterator[Edit]:
-    """Yield edits that give text to links without any, and write out URLs that Telegram would not take."""
+def list_labels(events: Iterable[MarkdownEvent]) -> Iterator[tuple[MarkdownEvent, str, bool]]:
+    """Yield links and images as they end, each with its label, and whether it stands in another one."""
     open_links: list[tuple[MarkdownEvent, list[str]]] = []
     for event in events:
         if event.is_start_of("Link", "Image"):
             open_links.append((event, []))
         elif event.is_end_of("Link", "Image"):
             link, label = open_links.pop()
-            yield from _build_edits(link, "".join(label).strip())
-        elif open_links and event.name in ("Text", "Code"):
+            yield link, "".join(label).strip(), bool(open_links)
+        elif event.name in ("Text", "Code"):
             for _, label in open_links:
                 label.append(event.value)
+
+
+def build_link_edits(events: Iterable[MarkdownEvent]) -> Iterator[Edit]:
+    """Yield edits that give text to links without any, and write out URLs that Telegram would not take."""
+    for link, label, _ in list_labels(events):
+        yield from _build_edits(link, label)
 
 
 def _build_edits(event: MarkdownEvent, label: str) -> Iterator[Edit]:
