@@ -6,7 +6,7 @@ What an event produced is one transaction, closed call included, retried until t
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -24,7 +24,7 @@ from bot.db.transaction import Transaction
 from bot.domain import AnswerLinks, Button, Channel, EndpointRole, FirstSend, Message, OutgoingFile, Part
 from bot.translations.translator import translatable
 from bot.turns import summaries
-from bot.turns.answer_messages import AnswerMessages, store_messages
+from bot.turns.answer_messages import TurnAnswer, store_messages
 from bot.turns.endpoint_router import EndpointRouter
 from bot.turns.failure_texts import describe_failure
 from bot.turns.model_caller import CallResult
@@ -45,21 +45,6 @@ KEEP_PREFIX = "keep:"
 """The callback data of a Keep button: this, and the id of the turn whose documents are to be kept."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class TurnAnswer:
-    """How a turn ends, and what is sent of it.
-
-    `block_files`: what is longer than a message. `tool_file_count`: how many files tools returned, which are
-    stored with the turn. `is_whole`: it is an answer, and all of it.
-    """
-
-    ending: str
-    parts: tuple[Part, ...] = ()
-    block_files: tuple[OutgoingFile, ...] = ()
-    tool_file_count: int = 0
-    is_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,17 +311,8 @@ class TurnRecorder:
             forget = Button(self._translate("Forget this chat…"), "forget:ask")
             parts = (*parts, Part(self._translate(SEARCH_NOTICE), buttons=((forget,),), silent=True))
             await conversations.mark_search_told(tx, request.lane)
-        messages = AnswerMessages(
-            turn=self._turn.id,
-            item=request.items[0].id,
-            lane=request.lane,
-            reply_to=request.reply_to,
-            translate=self._translate,
-            parts=parts,
-            block_files=answer.block_files,
-            tool_file_count=answer.tool_file_count,
-        )
-        await store_messages(tx, messages, first_send, now=now)
+        answer = replace(answer, parts=parts)
+        await store_messages(tx, self._turn.id, request, answer, first_send, now=now)
         items = [item.id for item in request.items]
         await inbox.mark_done(tx, items, spans=self._dependencies.format_spans(), now=now)
         if answer.is_whole and self._speech_enabled and not request.lane.is_guest:

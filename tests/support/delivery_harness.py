@@ -13,7 +13,7 @@ from sqlalchemy.engine import Row
 from bot.db.engine import Database
 from bot.db.queues import outbox
 from bot.db.tables import outbox as outbox_table
-from bot.domain import Changes, FirstSend, Lane, Part
+from bot.domain import Changes, FirstSend, InboxItem, Lane, Part
 from bot.sim.telegram.server import BotApiCall
 from bot.telegram.client import create_bot
 from bot.telegram.delivery.channel import ChatChannel
@@ -21,7 +21,8 @@ from bot.telegram.delivery.rate_budget import CallRate, RateLimits
 from bot.telegram.delivery.sender import OwnLanes, Sender, SenderCallbacks
 from bot.telegram.outcomes import DeliveryRefusal
 from bot.translations.translator import ENGLISH, Translatable
-from bot.turns.answer_messages import AnswerMessages, store_messages
+from bot.turns.answer_messages import TurnAnswer, store_messages
+from bot.turns.turn_request import TurnRequest
 from tests.support.telegram.server import ScriptedBotApi
 
 ANN = Lane(7)
@@ -114,18 +115,11 @@ class DeliveryHarness:
     async def store_answer(
         self, parts: tuple[Part, ...], first_send: FirstSend | None, item: int = 1, lane: Lane = ANN
     ) -> None:
-        answer = AnswerMessages(
-            turn=0,
-            item=item,
-            lane=lane,
-            reply_to=None,
-            translate=ENGLISH,
-            parts=parts,
-            block_files=(),
-            tool_file_count=0,
-        )
+        now = time.time()
+        answered = InboxItem(item, "update", "text", lane, lane.chat, {}, 1, False, now)
+        request = TurnRequest((answered,), lane, lane.chat, "Ann", ())
         async with self.database.transaction() as tx:
-            await store_messages(tx, answer, first_send, now=time.time())
+            await store_messages(tx, 0, request, TurnAnswer("answered", parts), first_send, now=now)
 
     async def send_text(self, text: str, item: int | None = 1, lane: Lane = ANN) -> int:
         """Store one message for the sender; returns its row."""
