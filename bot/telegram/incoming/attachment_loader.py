@@ -71,20 +71,15 @@ class AttachmentLoader:
             return FILE_TOO_LARGE
         if media.kind == "sound" and self.transcriber is None:
             return SOUND_UNSUPPORTED
-        if media.kind in _SEEN_KINDS and image_count > self.max_images:
+        if media.kind in _SEEN_KINDS and image_count > self.count_images():
             return self._too_many_reason
         if not media.file_id:
             return NO_FRAME
         return ""
 
     @property
-    def max_images(self) -> int:
-        """How many pictures of a turn are looked at now."""
-        return self.count_images()
-
-    @property
     def _too_many_reason(self) -> str:
-        if not self.max_images:
+        if not self.count_images():
             return IMAGES_UNSUPPORTED
         return TOO_MANY_IMAGES
 
@@ -116,7 +111,7 @@ class AttachmentLoader:
             case "video":
                 return await self._read_frame(body, media.name)
             case "file":
-                return await self.reader.read_file(body, media.name, self.max_images)
+                return await self.reader.read_file(body, media.name, self.count_images())
         assert self.transcriber is not None
         media_type = media.media_type
         name = media.name or f"sound.{_EXTENSIONS.get(media_type, 'ogg')}"
@@ -133,7 +128,7 @@ class AttachmentLoader:
     def _drop_excess_images(self, messages: Sequence[IncomingMessage]) -> list[IncomingMessage]:
         """Leave out pictures beyond the limit: files may have turned out to be pictures, too."""
         limited = list[IncomingMessage]()
-        images_left = self.max_images
+        images_left = self.count_images()
         for message in messages:
             content = _limit_pictures(message.content, images_left)
             images_left -= _count_pictures(content)
