@@ -1,5 +1,6 @@
 """The protocol between the loop and its caller: events and their answers. Pure values."""
 
+import sys
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,7 +26,7 @@ class TurnLimits:
     max_tokens: of one answer.
     may_think: whether thinking may be switched on.
     can_continue: whether an answer cut at its limit is continued, up to `max_canvases`.
-    token_budget: estimated tokens that the steps may add to the prompt; None: no bound.
+    token_budget: estimated tokens that the steps may add to the prompt.
     image_tokens: of a picture in the prompt.
     replayed_steps: steps whose replies are known already; for these it is not judged again what fitted the
         budget and what the endpoint could do.
@@ -36,7 +37,7 @@ class TurnLimits:
     may_think: bool = True
     can_continue: bool = True
     max_canvases: int = 8
-    token_budget: int | None = None
+    token_budget: int = sys.maxsize
     image_tokens: int = TOKENS_PER_IMAGE
     replayed_steps: int = 0
 

@@ -28,40 +28,34 @@ _EARLIER_NOTE = re.compile(
 
 
 class TokenBudget:
-    """What is left of `tokens`; None: there is no bound. `image_tokens`: of a picture."""
+    """What is left of `tokens`. `image_tokens`: of a picture."""
 
-    def __init__(self, tokens: int | None, image_tokens: int = TOKENS_PER_IMAGE) -> None:
+    def __init__(self, tokens: int, image_tokens: int = TOKENS_PER_IMAGE) -> None:
         self._tokens_left = tokens
         self._image_tokens = image_tokens
 
     @property
     def is_full(self) -> bool:
         """Whether a further tool result might not fit, however short."""
-        least = TOKENS_PER_MESSAGE + MIN_RESULT_CHARS // BYTES_PER_TOKEN
-        return self._tokens_left is not None and self._tokens_left < least
+        return self._tokens_left < TOKENS_PER_MESSAGE + MIN_RESULT_CHARS // BYTES_PER_TOKEN
 
     def can_fit(self, messages: Sequence[Message]) -> bool:
         """Whether these messages would fit as they are."""
-        return self._tokens_left is None or self._estimate(messages) <= self._tokens_left
+        return self._estimate(messages) <= self._tokens_left
 
     def spend(self, messages: Sequence[Message]) -> None:
         """Count messages that were added as they are."""
-        if self._tokens_left is not None:
-            self._tokens_left -= self._estimate(messages)
+        self._tokens_left -= self._estimate(messages)
 
     def fit_results(self, results: Sequence[Message]) -> list[Message]:
         """These tool results in their order, the long ones shortened so that all fit; they are counted."""
-        if self._tokens_left is None:
-            return list(results)
         fitted: dict[int, Message] = {}
-        tokens_left = self._tokens_left
         # The short ones first: what they leave of their share is for the long ones.
         sizes = [estimate_tokens([result], self._image_tokens) for result in results]
         for number in sorted(range(len(results)), key=sizes.__getitem__):
-            share = tokens_left // (len(results) - len(fitted))
+            share = self._tokens_left // (len(results) - len(fitted))
             fitted[number] = _shorten_result(results[number], share, self._image_tokens)
-            tokens_left -= estimate_tokens([fitted[number]], self._image_tokens)
-        self._tokens_left = tokens_left
+            self._tokens_left -= estimate_tokens([fitted[number]], self._image_tokens)
         return [fitted[number] for number in range(len(results))]
 
     def _estimate(self, messages: Sequence[Message]) -> int:
