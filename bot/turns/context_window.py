@@ -284,7 +284,7 @@ class PromptBreakdowns:
     async def load(self, tx: Transaction, lane: Lane) -> PromptBreakdown:
         """The parts of the lane's next prompt, with what the server counted for the last one."""
         config = self._config
-        system = config.build_system_text(lane)
+        system = prompt.describe_chat(config.system, lane)
         toolbox_for = config.tool_registry.make_toolbox_builder(lane.chat)
         window = await load_window(tx, lane, system, toolbox_for)
         messages = await build_prompt(tx, window, system, ())

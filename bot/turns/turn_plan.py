@@ -102,7 +102,7 @@ async def plan_turn(
     `budget` bounds its prompt, in tokens. A PreflightRequest means that the turn is new and the endpoint
     should be asked first: call this again with its answer as `preflight_result`, which is None until then.
     """
-    system = config.build_system_text(request.lane)
+    system = prompt.describe_chat(config.system, request.lane)
     assessment = await _assess(tx, config, request, system, preflight_result or PreflightResult(), now)
     new_tokens = assessment.user_tokens + min(assessment.tool_reserve_tokens, budget // 4)
     if preflight_result is None and assessment.stored_turn is None:

@@ -117,10 +117,6 @@ class TurnConfig:
     thought_costs: ThoughtCosts = field(default_factory=ThoughtCosts)
     image_tokens: Callable[[], int] = lambda: TOKENS_PER_IMAGE
 
-    def build_system_text(self, lane: Lane) -> str:
-        """The system text of a lane, as the window of its conversation takes it."""
-        return prompt.describe_chat(self.system, lane)
-
 
 @dataclass(frozen=True, slots=True)
 class PreflightRequest:
