@@ -5,7 +5,7 @@ Small, and a module of its own: an engine more is one such module.
 
 from dataclasses import dataclass
 
-from tools.search.engine import EngineAnswer, Hit, fetch_json, list_objects, to_text
+from tools.search.engine import EngineAnswer, fetch_json, read_hits
 
 ADDRESS = "https://api.search.brave.com/res/v1/web/search"
 
@@ -25,13 +25,4 @@ class BraveEngine:
         content = await fetch_json(self.address, params, {"X-Subscription-Token": self.key})
         web = content.get("web")
         results = web.get("results") if isinstance(web, dict) else None
-        hits = [
-            Hit(
-                to_text(entry.get("title")),
-                to_text(entry.get("url")),
-                to_text(entry.get("description")),
-                to_text(entry.get("page_age")),
-            )
-            for entry in list_objects(results)
-        ]
-        return EngineAnswer(tuple(hits))
+        return EngineAnswer(read_hits(results, ("title", "url", "description", "page_age")))

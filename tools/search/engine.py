@@ -6,7 +6,7 @@ redirect is followed, and no more than MAX_ANSWER_BYTES are read.
 
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -96,11 +96,12 @@ def _parse_object(body: bytes) -> dict[str, Any]:
     return content
 
 
-def list_objects(value: object) -> list[dict[str, Any]]:
-    """The objects of a list; nothing where it is none."""
-    if not isinstance(value, list):
-        return []
-    return [entry for entry in value if isinstance(entry, dict)]
+def read_hits(results: object, names: Sequence[str]) -> tuple[Hit, ...]:
+    """The hits of a list; `names` are those of title, address, excerpt and date in it."""
+    entries = results if isinstance(results, list) else []
+    return tuple(
+        Hit(*(to_text(entry.get(name)) for name in names)) for entry in entries if isinstance(entry, dict)
+    )
 
 
 def to_text(value: object) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tools.search.engine import EngineAnswer, Hit, fetch_json, list_objects, to_text
+from tools.search.engine import EngineAnswer, fetch_json, read_hits, to_text
 
 ENOUGH_HITS = 6
 MAX_LEFT_OUT = 20  # engines that a second request can name
@@ -35,15 +35,7 @@ class SearxngEngine:
         if left_out:
             params["disabled_engines"] = ",".join(f"{name}__general" for name in left_out)
         content = await fetch_json(f"{self.url}/search", params)
-        hits = tuple(
-            Hit(
-                to_text(entry.get("title")),
-                to_text(entry.get("url")),
-                to_text(entry.get("content")),
-                to_text(entry.get("publishedDate")),
-            )
-            for entry in list_objects(content.get("results"))
-        )
+        hits = read_hits(content.get("results"), ("title", "url", "content", "publishedDate"))
         unresponsive = _list_unresponsive(content.get("unresponsive_engines"))
         return EngineAnswer(hits, bool(unresponsive)), unresponsive
 
