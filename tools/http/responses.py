@@ -12,6 +12,7 @@ import httpx
 from tools.base import File, Picture, ToolError
 from tools.http.service import MAX_RESPONSE_BYTES, HttpResponse
 from tools.http.styles import to_compact_json
+from tools.net.bodies import HEADER_ERRORS, MAX_HEADER_CHARS, parse_content_type
 from tools.net.readable import decode_text
 from tools.results import find_picture_type
 from tools.safety.injection import neutralize
@@ -30,8 +31,6 @@ JSON_LINES_TYPES = (
 )
 UNKNOWN_TYPES = ("", "application/octet-stream")
 TEXT_ENDINGS = ("xml", "yaml", "javascript", "x-www-form-urlencoded")
-MAX_FILE_HEADER_CHARS = 1000  # of a Content-Type or Content-Disposition: each `;` is sought in all the rest
-_HEADER_ERRORS = (ValueError, TypeError, LookupError)  # what `email` raises for malformed parameters
 _NEXT_LINK = re.compile(r"<([^<>]{1,2000})>[^<>]{0,200};\s*rel=\"?next\"?", re.IGNORECASE)
 MAX_PARSED_CHARS = 128 * 1024  # of JSON: 2 MB take the event loop up to 0.3 s
 MAX_PARSED_LINES = 2000  # of JSON: 64 KB of short ones take as long
@@ -95,10 +94,10 @@ def find_file(response: HttpResponse) -> File | None:
 def _read_disposition(disposition: str) -> tuple[bool, str]:
     """Whether an answer is meant to be saved, and the name for that; "" where it cannot be read."""
     header = Message()
-    header["content-disposition"] = disposition[:MAX_FILE_HEADER_CHARS]
+    header["content-disposition"] = disposition[:MAX_HEADER_CHARS]
     try:
         return header.get_content_disposition() == "attachment", header.get_filename() or ""
-    except _HEADER_ERRORS:
+    except HEADER_ERRORS:
         return disposition.lower().startswith("attachment"), ""
 
 
@@ -167,16 +166,7 @@ def _is_json(kind: str) -> bool:
 
 
 def _content_type(response: HttpResponse) -> tuple[str, str]:
-    """Media type and charset, each empty when the service did not say."""
-    content_type = response.headers.get("content-type", "")[:MAX_FILE_HEADER_CHARS]
-    if not content_type:
-        return "", ""
-    header = Message()
-    header["content-type"] = content_type
-    try:
-        return header.get_content_type(), header.get_content_charset() or ""
-    except _HEADER_ERRORS:
-        return header.get_content_type(), ""
+    return parse_content_type(response.headers.get("content-type", ""))
 
 
 def _is_utf8(body: bytes) -> bool:

@@ -1,15 +1,18 @@
-"""Reads the body of an HTTP response up to a bound.
+"""Reads the body of an HTTP response up to a bound, and what it is said to be.
 
 Unpacks piece by piece, so that a small response cannot swell. Alone because pages and services both use it.
 """
 
 import zlib
+from email.message import Message
 
 import httpx
 
 from tools.base import ToolError
 
 ACCEPT_ENCODING = "gzip, deflate"  # for the request; a response packed otherwise is refused
+MAX_HEADER_CHARS = 1000  # of one with parameters: each `;` is sought in all the rest
+HEADER_ERRORS = (ValueError, TypeError, LookupError)  # what `email` raises for malformed parameters
 
 
 async def read_body(response: httpx.Response, max_bytes: int, subject: str = "The answer") -> bytes:
@@ -33,3 +36,15 @@ async def read_body(response: httpx.Response, max_bytes: int, subject: str = "Th
         raise ToolError(f"{subject} is packed in a way that cannot be read.") from error
     del body[max_bytes:]
     return bytes(body)
+
+
+def parse_content_type(text: str) -> tuple[str, str]:
+    """The media type and the charset of a Content-Type, each empty where it does not say."""
+    if not text:
+        return "", ""
+    header = Message()
+    header["content-type"] = text[:MAX_HEADER_CHARS]
+    try:
+        return header.get_content_type(), header.get_content_charset() or ""
+    except HEADER_ERRORS:
+        return header.get_content_type(), ""

@@ -9,14 +9,13 @@ import asyncio
 import contextlib
 import ssl
 from dataclasses import dataclass
-from email.message import Message
 from typing import Any
 
 import httpx
 
 from tools.base import ToolError
 from tools.net.addresses import AddressFilter, Resolver, is_public, resolve_host
-from tools.net.bodies import ACCEPT_ENCODING, read_body
+from tools.net.bodies import ACCEPT_ENCODING, parse_content_type, read_body
 from tools.net.policy import USER_AGENT, NetworkPolicy, describe_connection_error, port_of
 from tools.net.readable import extract_readable
 from tools.sandbox.process import SandboxLimits, SandboxStopped, run_in_sandbox
@@ -135,15 +134,12 @@ def _redirect_target(url: httpx.URL, response: httpx.Response) -> str:
 async def _read_page(url: httpx.URL, response: httpx.Response) -> _RawPage:
     if response.status_code >= 400:
         raise ToolError(f"The site answered {response.status_code} {response.reason_phrase}".strip() + ".")
-    header = Message()
-    header["content-type"] = response.headers.get("content-type", "")
-    kind = ""
-    if response.headers.get("content-type"):
-        kind = _content_kind(header.get_content_type())
+    content_type, charset = parse_content_type(response.headers.get("content-type", ""))
+    kind = _content_kind(content_type) if content_type else ""
     body = await read_body(response, MAX_PAGE_BYTES, "The page")
     if not kind and b"\0" in body[:1000]:
         raise ToolError("The page is a file of an unknown kind, not text.")
-    return _RawPage(url, kind, header.get_content_charset() or "", body)
+    return _RawPage(url, kind, charset, body)
 
 
 def _content_kind(content_type: str) -> str:
