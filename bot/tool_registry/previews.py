@@ -138,7 +138,7 @@ async def preview_server(
         options["personal"] = request.personal
     options |= request.time_limits.to_options(kind)
     source = Source(check_source_name(request.name), kind, request.address, options)
-    location = _build_location(source, secrets, request)
+    location = _build_location(source, secrets, request.private_hosts, request.homes)
     _check_program_exists(location)
     return await _preview_listing(source, location, request.private_hosts)
 
@@ -147,8 +147,7 @@ async def preview_signed_in(
     source: Source, secrets: Mapping[str, str], private_hosts: frozenset[str], sign_in: SignInStore
 ) -> SourcePreview:
     """Preview an MCP server at a URL that somebody has signed in to. Raises ChangeRefused."""
-    request = SourceRequest(source.name, source.address, private_hosts=private_hosts)
-    location = _build_location(source, secrets, request)
+    location = _build_location(source, secrets, private_hosts)
     assert isinstance(location, ServerUrl)
     location = replace(location, sign_in_store=sign_in, signed_in_at=0.0)
     return await _preview_listing(source, location, private_hosts)
@@ -230,9 +229,11 @@ def to_sentence(reason: str) -> str:
     return f"{reason[:1].upper()}{reason[1:].rstrip('.')}."
 
 
-def _build_location(source: Source, secrets: Mapping[str, str], request: SourceRequest) -> ServerLocation:
+def _build_location(
+    source: Source, secrets: Mapping[str, str], private_hosts: frozenset[str], homes: Path | None = None
+) -> ServerLocation:
     try:
-        return build_location(source, secrets, request.private_hosts, request.homes)
+        return build_location(source, secrets, private_hosts, homes)
     except (MissingSecret, ValueError) as error:
         raise ChangeRefused(to_sentence(str(error))) from None
 
