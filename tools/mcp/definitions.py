@@ -62,15 +62,13 @@ def to_server_tool(tool: "Tool") -> ServerTool:
 
 def truncate_tool(server_tool: ServerTool) -> ServerTool:
     """The tool without what is too long: a list may have hundreds of them."""
-    too_long = server_tool.schema is not None and len(json.dumps(server_tool.schema)) > MAX_SCHEMA_CHARS
-    shorter = replace(
+    is_too_long = server_tool.schema is not None and len(json.dumps(server_tool.schema)) > MAX_SCHEMA_CHARS
+    return replace(
         server_tool,
         name=server_tool.name[: MAX_NAME_CHARS + 1],
         description=server_tool.description[: MAX_DESCRIPTION_CHARS + 1],
+        schema=None if is_too_long else server_tool.schema,
     )
-    if too_long:
-        return replace(shorter, schema=None)
-    return shorter
 
 
 @dataclass(frozen=True, slots=True)
