@@ -128,7 +128,9 @@ class UserJobs:
         number = await jobs.add(tx, new, now=now)
         undo = Button(translate("Undo"), f"job:undo:{number}")
         change = Button(translate("Change"), f"job:change:{number}")
-        confirmation = _format_confirmation(translate, kind, text)
+        confirmation = translate("🤖 I'll do this then: {text}", text=text)
+        if kind == "reminder":
+            confirmation = translate("⏰ I'll remind you: {text}", text=text)
         return Part(f"{confirmation}\n{format_schedule(translate, schedule)}", buttons=((undo, change),))
 
     async def change_job(
@@ -313,12 +315,6 @@ def _format_state(job: Job) -> str:
     if job.next_due is None:
         return "under way"
     return formatting.format_times(ENGLISH, [job.next_due], job.zone)
-
-
-def _format_confirmation(translate: Translator, kind: JobKind, text: str) -> str:
-    if kind == "reminder":
-        return translate("⏰ I'll remind you: {text}", text=text)
-    return translate("🤖 I'll do this then: {text}", text=text)
 
 
 def _check_text(text: str) -> str:

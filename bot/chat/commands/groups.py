@@ -20,15 +20,14 @@ from bot.chat.actions import (
     reply_change,
 )
 from bot.chat.commands.group_changes import GroupChanges, describe_decision
-from bot.chat.commands.strangers import MAX_TITLE_CHARS, ask_from_group, count_card
+from bot.chat.commands.strangers import MAX_TITLE_CHARS, ask_from_group, send_cards
 from bot.chat.group_directory import GroupDirectory
 from bot.db.engine import Database
 from bot.db.people import group_texts, groups
 from bot.db.people.admin_changes import AdminChange
 from bot.db.people.groups import Group
 from bot.db.people.people import RoleOrBlocked
-from bot.db.queues import outbox
-from bot.domain import Button, Lane, Part
+from bot.domain import Button, Part
 from bot.telegram.best_effort_calls import BestEffortCalls
 from bot.telegram.incoming.update import ParsedUpdate, to_plain_name
 from bot.translations.translator import Translator, translatable
@@ -181,22 +180,10 @@ async def _join_group(context: ActionContext, group: Group, *, has_card: bool = 
         after_commit = await changes.admit(context.tx, group, context.translate, actor=actor, now=context.now)
         return ActionResult(after_commit=after_commit)
     stored = await store_group(context, group)
-    if not has_card:
-        await _send_cards(context, group)
+    build_card = partial(_build_card, group=group, added_by=context.name)
+    if not has_card and await send_cards(context, build_card):
+        log.info("group %d asks to be let in", group.chat, extra={"action": "groups.asked"})
     return stored
-
-
-async def _send_cards(context: ActionContext, group: Group) -> None:
-    """Send every admin a card about a group.
-
-    It counts among the few that admins get in an hour of strangers: /groups has the rest.
-    """
-    if not await count_card(context):
-        return
-    log.info("group %d asks to be let in", group.chat, extra={"action": "groups.asked"})
-    for admin in await context.deps.notices.list_admins(context.tx):
-        card = _build_card(context.deps.access.get_translator(admin), group, context.name)
-        await outbox.add(context.tx, item=None, lane=Lane(admin), parts=(card,), now=context.now)
 
 
 def _build_card(translate: Translator, group: Group, added_by: str) -> Part:
@@ -213,7 +200,7 @@ def _build_card(translate: Translator, group: Group, added_by: str) -> Part:
     )
     if group.hears_all is False:
         text = f"{text}\n{translate(HEARING_HINT)}"
-    return replace(build_part(text, buttons), silent=True)
+    return build_part(text, buttons)
 
 
 async def _note_removal(context: ActionContext, group: Group | None) -> ActionResult:

@@ -25,7 +25,7 @@ def build_operation_page(translate: Translator, source: Source, page: int) -> Pa
     """Build a page of the operations: a line for each, with its number as a button."""
     operations = openapi_sources.list_operations(source)
     words = source.options.get("search", "")
-    shown = openapi_sources.search(source, words) if words else range(len(operations))
+    shown = _list_shown(source)
     page = max(0, min(page, (len(shown) - 1) // OPERATIONS_PER_PAGE))
     start = page * OPERATIONS_PER_PAGE
     chosen = set(source.options.get("chosen", ()))
@@ -53,6 +53,13 @@ def build_operation_page(translate: Translator, source: Source, page: int) -> Pa
     if last_row:
         rows += (tuple(last_row),)
     return build_part(truncate_text("\n".join(lines)), *rows)
+
+
+def _list_shown(source: Source) -> Sequence[int]:
+    """The operations by their index: all, or those that match the words of the search."""
+    if words := source.options.get("search"):
+        return openapi_sources.search(source, words)
+    return range(len(openapi_sources.list_operations(source)))
 
 
 def _format_heading(translate: Translator, source: Source, count: int, found: int) -> str:
@@ -96,10 +103,8 @@ async def toggle_operation(context: ActionContext, payload: str) -> ActionResult
     if index >= len(openapi_sources.list_operations(source)):
         raise ButtonExpired
     changed = await add_source.toggle_operation(await begin_admin_action(context), source.name, index)
-    place = index
-    if changed.options.get("search"):
-        shown = openapi_sources.search(changed, changed.options["search"])
-        place = shown.index(index) if index in shown else 0
+    shown = _list_shown(changed)
+    place = shown.index(index) if index in shown else 0
     page = place // OPERATIONS_PER_PAGE
     return ActionResult(replacement=build_operation_page(context.translate, changed, page))
 

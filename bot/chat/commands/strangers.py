@@ -5,6 +5,7 @@ An admin lets a stranger in by a button, by /people, or by pasting the code.
 
 import logging
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 from bot.chat.actions import ActionContext, ActionResult, build_part, reply_text
@@ -12,9 +13,9 @@ from bot.chat.commands.people import change_person
 from bot.chat.commands.people_changes import PeopleChanges, describe_decision
 from bot.db.people import people
 from bot.db.queues import admin_notices, outbox
-from bot.domain import Button, Lane
+from bot.domain import Button, Lane, Part
 from bot.telegram.incoming.update import to_plain_name
-from bot.translations.translator import DeferredText, defer
+from bot.translations.translator import DeferredText, Translator, defer
 
 _CODE = re.compile(r"[A-Za-z]{8}", re.ASCII)
 MAX_TITLE_CHARS = 60  # of a group, in a card
@@ -62,7 +63,7 @@ async def reject_stranger(context: ActionContext) -> ActionResult:
             number=context.person,
             code=code,
         )
-        await _send_cards(context, card_text)
+        await _announce_stranger(context, card_text)
     return reply_text(text, code=code)
 
 
@@ -90,41 +91,40 @@ async def ask_from_group(title: str, context: ActionContext) -> ActionResult:
         number=context.person,
         title=to_plain_name(title, MAX_TITLE_CHARS),
     )
-    await _send_cards(context, text)
+    await _announce_stranger(context, text)
     return ActionResult()
 
 
-async def count_card(context: ActionContext) -> bool:
-    """Count a card that strangers cause; False once admins had as many as they get in an hour."""
-    return await admin_notices.count_sending(
+async def send_cards(context: ActionContext, build_card: Callable[[Translator], Part]) -> bool:
+    """Send every admin a card that a stranger causes; False once they had as many as they get in an hour.
+
+    All strangers together get few: /people and /groups have the rest.
+    """
+    may_send = await admin_notices.count_sending(
         context.tx,
         "stranger card",
         max_count=_MAX_CARDS,
         window_seconds=_CARD_WINDOW_SECONDS,
         now=context.now,
     )
-
-
-async def _send_cards(context: ActionContext, text: DeferredText) -> None:
-    """Send every admin a card about a new stranger.
-
-    All strangers together get few cards an hour: /people has the rest.
-    """
-    if not await count_card(context):
-        return
-    log.info("person %d asks to be let in", context.person, extra={"action": "people.asked"})
+    if not may_send:
+        return False
     for admin in await context.deps.notices.list_admins(context.tx):
-        translate = context.deps.access.get_translator(admin)
-        card = build_part(
-            text(translate),
-            (
-                Button(translate("Give access"), f"stranger:add:{context.person}"),
-                Button(translate("Block"), f"stranger:block:{context.person}"),
-            ),
+        card = replace(build_card(context.deps.access.get_translator(admin)), silent=True)
+        await outbox.add(context.tx, item=None, lane=Lane(admin), parts=(card,), now=context.now)
+    return True
+
+
+async def _announce_stranger(context: ActionContext, text: DeferredText) -> None:
+    def build_card(translate: Translator) -> Part:
+        buttons = (
+            Button(translate("Give access"), f"stranger:add:{context.person}"),
+            Button(translate("Block"), f"stranger:block:{context.person}"),
         )
-        await outbox.add(
-            context.tx, item=None, lane=Lane(admin), parts=(replace(card, silent=True),), now=context.now
-        )
+        return build_part(text(translate), buttons)
+
+    if await send_cards(context, build_card):
+        log.info("person %d asks to be let in", context.person, extra={"action": "people.asked"})
 
 
 async def handle_card_button(context: ActionContext) -> ActionResult:

@@ -39,9 +39,12 @@ MAX_RANKED = 10  # people, and as many chats
 
 async def build_figures(context: ActionContext, *, for_everybody: bool) -> Part:
     """The figures of the last turn, the day and 30 days, or the ranking."""
-    if for_everybody:
-        return await _build_ranking(context)
-    return await build_summary(context)
+    if not for_everybody:
+        return await build_summary(context)
+    today = await spending.sum_turns(context.tx, Scope(since=await _find_day_start(context)))
+    month = await spending.load_overview(context.tx, await _find_month_start(context), MAX_RANKED)
+    unit = await context.find_output_unit()
+    return build_part(format_ranking(context.translate, today, month, output_unit=unit))
 
 
 async def build_summary(context: ActionContext) -> Part:
@@ -103,13 +106,6 @@ async def _format_member_summary(
             )
         )
     return "\n".join(lines)
-
-
-async def _build_ranking(context: ActionContext) -> Part:
-    today = await spending.sum_turns(context.tx, Scope(since=await _find_day_start(context)))
-    month = await spending.load_overview(context.tx, await _find_month_start(context), MAX_RANKED)
-    unit = await context.find_output_unit()
-    return build_part(format_ranking(context.translate, today, month, output_unit=unit))
 
 
 async def build_chart(context: ActionContext, *, for_everybody: bool) -> ActionResult:
