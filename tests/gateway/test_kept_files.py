@@ -7,7 +7,6 @@ from pathlib import Path
 from sqlalchemy import select, update
 
 from bot.agent.prompt import FILES_LABEL
-from bot.chat.commands.files import DELETE_REFUSAL, SENDER_REFUSAL
 from bot.db.conversations.kept_files import load_folder_sizes
 from bot.db.engine import open_database
 from bot.db.tables import attachments, kept_files
@@ -17,6 +16,8 @@ from tests.support.gateway import ADMIN, GatewayHarness, running_gateway
 from tests.support.group_chat import open_group
 from tests.support.telegram.server import ScriptedGroup, ScriptedPerson
 
+KEEP_REFUSAL = "Only the person who sent it can do that."
+DELETE_REFUSAL = "Only the person who sent it or a group administrator can delete this."
 CONTRACT = attachment_files.make_pdf(["Parties: Rossi and Weber.", "Notice is three months canary."])
 DAYS = 30
 
@@ -129,7 +130,7 @@ async def test_in_a_group_only_the_sender_keeps_and_only_they_and_administrators
         team.ben.send_document("plan.txt", content=b"Launch in May.", caption=caption, thread=team.group)
         await team.wait_for_texts(2)
         answer = team.group.chat.bot_messages[-1]
-        assert await tap(gateway, team.cleo, answer, "Keep", team.group) == SENDER_REFUSAL
+        assert await tap(gateway, team.cleo, answer, "Keep", team.group) == KEEP_REFUSAL
         assert await tap(gateway, team.ben, answer, "Keep", team.group) == "Kept."
         await team.wait_for_texts(3)
         team.cleo.send("/files@canvasgram_sim_bot", thread=team.group)
