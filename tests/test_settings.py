@@ -32,6 +32,7 @@ NAMES_AND_DEFAULTS: dict[str, object] = {
     "TURN_SECONDS": 300,
     "PROMPT_BUDGET": 8000,
     "TURN_IMAGES": 4,
+    "IMAGE_TOKENS": "auto",
     "TRANSCRIBE_URL": None,
     "TRANSCRIBE_MODEL": "whisper-1",
     "TRANSCRIBE_API_KEY": None,

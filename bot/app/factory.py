@@ -20,6 +20,7 @@ from bot.app.replica import (
 from bot.app.tool_factory import build_approval_dependencies, load_tools
 from bot.app.turn_factory import TurnFactory
 from bot.app.work_listener import WorkListener
+from bot.attachments.images import IMAGE_TOKENS
 from bot.attachments.reader import AttachmentReader
 from bot.attachments.speech import build_synthesizer
 from bot.chat.access import Access
@@ -188,7 +189,7 @@ async def build(
         fallback,
         tools.tool_registry,
         dead_letters.notify_admins,
-        AttachmentReader(),
+        AttachmentReader(image_tokens=settings.fixed_image_tokens or IMAGE_TOKENS[0]),
         jobs.schedules_for,
         tool_questions,
         access.has_access,

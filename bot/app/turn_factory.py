@@ -130,13 +130,14 @@ class TurnFactory:
             max_context_tokens=settings.max_context_tokens,
             lineages=self._list_lineages() if settings.warm_up == "on" else (),
         )
+        follows_server = settings.warm_up == "on" and settings.image_tokens == "auto"
         cache_warmup = CacheWarmup(
             self.ledger,
             self.model,
             config,
             model_name=lambda: self.model.name,
             notify_admins=self.notify_admins,
-            on_image_tokens=self._set_image_tokens if settings.warm_up == "on" else None,
+            on_image_tokens=self._set_image_tokens if follows_server else None,
         )
         self.tool_registry.on_members_changed = cache_warmup.trigger
         return cache_warmup

@@ -77,8 +77,9 @@ class AttachmentReader:
         timeouts: ReadTimeouts = ReadTimeouts(),
         *,
         memory_bytes: int = MAX_MEMORY_BYTES,
+        image_tokens: int = IMAGE_TOKENS[0],
     ) -> None:
-        self.image_tokens = IMAGE_TOKENS[0]
+        self.image_tokens = image_tokens
         self._timeouts = timeouts
         self._memory_bytes = memory_bytes
         self._process_slots = asyncio.Semaphore(MAX_PROCESSES)

@@ -157,7 +157,7 @@ class AbortProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """All that was observed. `needs_tokens` and `needs_seats` are what the gateway is set to.
+    """All that was observed. `needs_tokens`, `needs_seats` and `image_tokens` are what the gateway is set to.
 
     `servers` are those that the settings name behind it, `silent_servers` those of them without gauges.
     `stopped` says why the probe did not finish; `gone`: because the endpoint went away. `lost` has the reason
@@ -171,6 +171,7 @@ class Observations:
     needs_tokens: int | None = None
     needs_seats: int | None = None
     servers: tuple[str, ...] = ()
+    image_tokens: int | None = None
     stopped: str | None = None
     gone: bool = False
     lost: Mapping[str, str] = field(default_factory=dict)

@@ -42,6 +42,7 @@ class CheckOptions:
     """Which endpoint to check, and what the gateway needs of it: `tokens` of context, `seats`.
 
     `servers`: the addresses of all servers behind it; empty: it is the only one.
+    `image_tokens`: what a picture is to take; None: what the endpoint takes.
     `includes_search`: `search_engine` is checked as well; None: the settings name none.
     `synthesizer`, `transcriber`: the services for sound, if the settings name them.
     `bot_url`: where Telegram is asked about the bot, with its token (None: nobody is asked).
@@ -55,6 +56,7 @@ class CheckOptions:
     tokens: int | None = None
     seats: int | None = None
     servers: tuple[str, ...] = ()
+    image_tokens: int | None = None
     includes_search: bool = False
     search_engine: SearchEngine | None = None
     synthesizer: SpeechSynthesizer | None = None
@@ -91,6 +93,7 @@ def resolve_options(endpoint: str | None, key: str | None, env_file: Path) -> Ch
         settings.max_context_tokens,
         settings.model_seats,
         settings.model_metrics_urls,
+        image_tokens=settings.fixed_image_tokens,
         includes_search=True,
         search_engine=choose_engine(settings.search_url, reveal(settings.search_key)),
         synthesizer=build_synthesizer(settings),
@@ -187,6 +190,7 @@ class _CheckRun:
             needs_tokens=options.tokens,
             needs_seats=options.seats,
             servers=options.servers,
+            image_tokens=options.image_tokens,
         )
 
     async def run_steps(self, on_progress: CheckProgress) -> None:

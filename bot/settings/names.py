@@ -17,7 +17,6 @@ _OTHERS_NAMES = re.compile(r"COMPOSE_\w+|DOCKER_\w+|HF_\w+|VLLM_\w+|TZ")
 MAX_NAMES = 200
 REMOVED_NAMES = frozenset(
     {
-        "IMAGE_TOKENS",
         "JOBS_MINUTES",
         "JOBS_PER_PERSON",
         "JOBS_TOTAL",

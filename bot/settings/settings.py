@@ -148,6 +148,11 @@ class Settings(BaseSettings):
     prompt_budget: int = Field(8000, ge=2000, le=262_144, description="largest prompt, in tokens")
     turn_images: int = Field(4, ge=0, le=16, description="most images the model sees in one turn")
 
+    image_tokens: Annotated[Literal["auto", "280", "560", "1120"], Lower] = Field(
+        "auto",
+        description="tokens of a picture: 280, 560, 1120, or what the warm-up finds the endpoint to take",
+    )
+
     # Voice
 
     transcribe_url: ModelAddress | None = Field(
@@ -370,6 +375,11 @@ class Settings(BaseSettings):
         """The address of HTTP_PORT on this machine."""
         loopback = "[::1]" if ":" in self.http_host else "127.0.0.1"
         return f"http://{loopback}:{self.http_port}"
+
+    @property
+    def fixed_image_tokens(self) -> int | None:
+        """Tokens of a picture; None: as many as the endpoint gives it."""
+        return None if self.image_tokens == "auto" else int(self.image_tokens)
 
     @property
     def max_reply_canvases(self) -> int:

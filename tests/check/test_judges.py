@@ -131,21 +131,22 @@ def test_uncounted_reasoning_is_explained_by_the_release(version: str, text: str
 
 
 @pytest.mark.parametrize(
-    ("prompt_tokens", "text"),
+    ("prompt_tokens", "wanted", "status", "text"),
     [
-        (None, "Accepted."),
-        (120, "Accepted."),
-        (290, "each takes 280 tokens"),
-        (560, "each takes 560 tokens"),
-        (1118, "each takes 1,120 tokens"),
+        (None, None, "pass", "Accepted."),
+        (120, 1120, "pass", "Accepted."),
+        (290, None, "pass", "each takes 280 tokens"),
+        (560, None, "pass", "each takes 560 tokens"),
+        (1118, 1120, "pass", "each takes 1,120 tokens"),
+        (290, 1120, "warn", 'IMAGE_TOKENS=auto, or --mm-processor-kwargs={"max_soft_tokens":1120}'),
     ],
 )
 def test_the_tokens_of_a_picture_are_told_by_the_count_of_its_prompt(
-    prompt_tokens: int | None, text: str
+    prompt_tokens: int | None, wanted: int | None, status: str, text: str
 ) -> None:
     response = make_response(usage=Usage(prompt_tokens=prompt_tokens))
-    observations = replace(REMOTE, answers={"picture": response})
-    assert_verdict("pass", engine.judge_pictures(observations), text)
+    observations = replace(REMOTE, answers={"picture": response}, image_tokens=wanted)
+    assert_verdict(status, engine.judge_pictures(observations), text)
 
 
 @pytest.mark.parametrize(

@@ -489,7 +489,7 @@ async def test_a_paper_that_keeps_its_reader_busy_delays_no_other_chat(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(
-        factory, "AttachmentReader", lambda: AttachmentReader(ReadTimeouts(document_seconds=300.0))
+        factory, "AttachmentReader", lambda **_: AttachmentReader(ReadTimeouts(document_seconds=300.0))
     )
     async with running_gateway(
         tmp_path, ScriptedEndpoint(brain=reply_with("Quick.")), access="open"
@@ -506,7 +506,7 @@ async def test_a_paper_that_keeps_its_reader_busy_delays_no_other_chat(
 
 async def test_a_paper_that_takes_too_long_is_said_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
-        factory, "AttachmentReader", lambda: AttachmentReader(ReadTimeouts(document_seconds=0.5))
+        factory, "AttachmentReader", lambda **_: AttachmentReader(ReadTimeouts(document_seconds=0.5))
     )
     async with running_gateway(tmp_path) as gateway:
         gateway.ann.send_document("a.pdf", content=attachment_files.make_slow_pdf())

@@ -157,11 +157,22 @@ def judge_pictures(observations: Observations) -> Verdict:
         return unknown_verdict(f"Not asked: {observations.unknown_reason('picture')}.")
     if response.ok:
         found = find_image_tokens(response.usage.prompt_tokens)
-        return pass_verdict("Accepted." if found is None else f"Accepted; each takes {found:,} tokens.")
+        return _judge_image_tokens(found, observations.image_tokens)
     return warn_verdict(
         f"Pictures are refused (HTTP {response.status}): {response.error_message}",
         "a model that sees, or TURN_IMAGES=0",
     )
+
+
+def _judge_image_tokens(found: int | None, wanted: int | None) -> Verdict:
+    if found is None:
+        return pass_verdict("Accepted.")
+    if wanted not in (None, found):
+        return warn_verdict(
+            f"Each picture takes {found:,} tokens, and IMAGE_TOKENS says {wanted:,}.",
+            f'IMAGE_TOKENS=auto, or --mm-processor-kwargs={{"max_soft_tokens":{wanted}}}',
+        )
+    return pass_verdict(f"Accepted; each takes {found:,} tokens.")
 
 
 def judge_typed_reads(observations: Observations) -> Verdict:
