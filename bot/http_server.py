@@ -10,9 +10,8 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 
 import uvicorn
-from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 _GRACE_SECONDS = 1
 _LOOK_SECONDS = 0.005  # between two looks whether all answers are sent
@@ -65,22 +64,16 @@ class _Server(uvicorn.Server):
         yield
 
 
-class BoundedProtocol(HttpToolsProtocol):
-    """Ends connections that are too many, those that bring no whole request in time, and endless heads.
+class BoundedProtocol(H11Protocol):
+    """Ends connections that are too many, and those that bring no whole request in time.
 
-    Each is an open file, of which a process may have few: without any left it cannot reach Telegram. And
-    httptools has no bounds itself: it keeps a head, a chunk's head or trailers, however long, and all
-    requests that come before the first is answered. A request that offers another protocol, such as h2c, is
-    read as one that does not: httptools would leave out its body.
+    Each is an open file, of which a process may have few: without any left it cannot reach Telegram.
     """
 
     max_connections = 200
-    max_head_bytes = 65_536  # beside what comes with its end
-    max_waiting_requests = 16
     request_seconds = 20.0
     _checked_cycle: RequestResponseCycle | None = None
     _next_check: asyncio.TimerHandle | None = None
-    _head_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -93,52 +86,6 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._next_check is not None:
             self._next_check.cancel()
         super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        self._head_bytes += len(data)
-        self._unset_keepalive_if_required()
-        try:
-            self.parser.feed_data(data)
-        except HttpParserUpgrade as offer:
-            plain_head = self._build_plain_head()
-            self.parser = HttpRequestParser(self)  # the former takes nothing more from who closes after this
-            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-            self.data_received(plain_head + data[offer.args[0] :])
-        except HttpParserError:
-            self.logger.warning("Invalid HTTP request received.")
-            self.send_400_response("Invalid HTTP request received.")
-        if self._head_bytes > self.max_head_bytes and not self.transport.is_closing():
-            self.send_400_response("The head of the request is too large.")
-
-    def on_message_begin(self) -> None:
-        if len(self.pipeline) >= self.max_waiting_requests:
-            raise ValueError("too many requests wait")  # the parser ends; the client is told 400
-        super().on_message_begin()
-
-    def on_headers_complete(self) -> None:
-        self._head_bytes = 0
-        if self.parser.get_method() == b"CONNECT":
-            raise ValueError("this is no proxy")
-        if not self.parser.should_upgrade():
-            super().on_headers_complete()
-
-    def on_body(self, body: bytes) -> None:
-        self._head_bytes = 0
-        super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        self._head_bytes = 0
-        if not self.parser.should_upgrade():
-            super().on_message_complete()
-
-    def _build_plain_head(self) -> bytes:
-        """The head of a request without the other protocol that it offers."""
-        head = [
-            b"%s %s HTTP/%s\r\n"
-            % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
-        ]
-        head += [b"%s: %s\r\n" % header for header in self.headers if header[0] != b"upgrade"]
-        return b"".join([*head, b"\r\n"])
 
     def _check_progress(self) -> None:
         """End the connection unless a request is being answered, or another one was since the last check."""
@@ -157,7 +104,7 @@ async def serve(
     host: str = "127.0.0.1",
     port: int = 0,
     keep_alive_seconds: int = 5,
-    protocol: type[HttpToolsProtocol] = HttpToolsProtocol,
+    protocol: type[H11Protocol] = H11Protocol,
 ) -> AsyncIterator[str]:
     """Serve `app` while the block runs; yields its base URL, such as `http://127.0.0.1:40123`.
 

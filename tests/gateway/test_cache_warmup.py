@@ -42,10 +42,10 @@ async def measure_first_prompts(gateway: GatewayHarness, *people: int) -> list[t
 @pytest.mark.parametrize("thinking", [False, True])
 async def test_the_first_person_finds_the_head_in_the_cache(tmp_path: Path, thinking: bool) -> None:
     setting = "on" if thinking else "auto"
-    async with running_gateway(tmp_path, access="open", warm_up="on", image_tokens="280", thinking=setting) as gateway:
-        await gateway.endpoint.wait_until(
-            requests_finished(gateway.endpoint, 5)  # the last one shows a picture
-        )
+    async with running_gateway(
+        tmp_path, access="open", warm_up="on", image_tokens="280", thinking=setting
+    ) as gateway:
+        await gateway.endpoint.wait_until(requests_finished(gateway.endpoint, 4))
         [first] = await measure_first_prompts(gateway, 21)
     assert first[0] is thinking
     assert first[2] > MIN_HEAD_TOKENS
