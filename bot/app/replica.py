@@ -70,7 +70,7 @@ async def open_replica_link(url: str, database: Database) -> AsyncIterator[Repli
         yield None
         return
     from bot.db.postgresql.engine import open_server
-    from bot.db.postgresql.session_locks import list_replicas, open_session_locks
+    from bot.db.postgresql.session_locks import open_session_locks
     from bot.db.queues import seat_requests
     from bot.replicas.messenger import ReplicaMessenger
     from bot.replicas.shared_seats import ReplicaSeats, SeatStore
@@ -78,7 +78,7 @@ async def open_replica_link(url: str, database: Database) -> AsyncIterator[Repli
     messenger = ReplicaMessenger(database)
     own_shares = OwnShares()
     async with open_server(url, lock=seat_requests.LOCK) as seat_database:
-        seats = ReplicaSeats(SeatStore(seat_database, messenger, list_replicas, own_shares.is_confirmed))
+        seats = ReplicaSeats(SeatStore(seat_database, messenger, own_shares.is_confirmed))
         yield ReplicaLink(messenger, partial(open_session_locks, url), own_shares, seats)
 
 

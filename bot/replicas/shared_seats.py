@@ -20,11 +20,12 @@ import asyncio
 import itertools
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from bot.db.engine import Database
+from bot.db.postgresql.session_locks import list_replicas
 from bot.db.queues import seat_requests
 from bot.db.queues.seat_requests import SeatRequest
 from bot.db.shares import LockHolders
@@ -82,13 +83,12 @@ class SeatStore:
     """Where the queues are kept, and how replicas know of each other.
 
     `database`: used for nothing else, so that no long transaction is waited for; each of its write
-    transactions has the lock of the requests from its beginning. `list_replicas`: reads the
-    replicas whose locks are held at that moment. `is_confirmed`: whether this one's were, lately.
+    transactions has the lock of the requests from its beginning. `is_confirmed`: whether this replica's
+    locks were held, lately.
     """
 
     database: Database
     messenger: ReplicaMessenger
-    list_replicas: Callable[[Transaction], Awaitable[Collection[int]]]
     is_confirmed: Callable[[], bool]
     live_replicas: LiveReplicas = field(default_factory=LiveReplicas)
 
@@ -310,7 +310,7 @@ class SharedSeats:
         """The replicas that died. One may be back, or new, since the last look."""
         missing = self._store.live_replicas.list_missing({request.life for request in stored})
         if missing:
-            missing -= set(await self._store.list_replicas(tx))
+            missing -= set(await list_replicas(tx))
         return missing
 
     async def _tell(self, tx: Transaction, plan: SeatPlan) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 
 from bot.db.engine import Database, open_database
 from bot.db.postgresql.engine import open_server
-from bot.db.postgresql.session_locks import list_replicas, open_session_locks
+from bot.db.postgresql.session_locks import open_session_locks
 from bot.db.queues import seat_requests
 from bot.db.schema import find_newest_revision
 from bot.db.shares import OwnShares
@@ -102,9 +102,7 @@ async def run_replica(url: str, count: int) -> AsyncIterator[Replica]:
         messenger = ReplicaMessenger(database)
         messenger.life = life
         own_shares = OwnShares()
-        replica_seats = ReplicaSeats(
-            SeatStore(seat_database, messenger, list_replicas, own_shares.is_confirmed)
-        )
+        replica_seats = ReplicaSeats(SeatStore(seat_database, messenger, own_shares.is_confirmed))
         seats = replica_seats.add("main", count)
         messenger.handlers = replica_seats.build_handlers()
         callbacks = ReplicaCallbacks(NoWork(), messenger.receive, replica_seats.note_holders)

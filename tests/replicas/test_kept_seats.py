@@ -9,7 +9,6 @@ from typing import cast
 import pytest
 
 from bot.db.engine import Database, open_database
-from bot.db.postgresql.session_locks import list_replicas
 from bot.db.transaction import Transaction
 from bot.domain import TASKS_PRIORITY
 from bot.replicas import shared_seats
@@ -135,7 +134,7 @@ async def test_a_seat_is_not_kept_if_calls_begin_to_wait_while_that_is_looked_at
     async with open_database(url) as database:
         telling_database = TellingDatabase(database)
         messenger = ReplicaMessenger(database)
-        store = SeatStore(cast("Database", telling_database), messenger, list_replicas, lambda: True)
+        store = SeatStore(cast("Database", telling_database), messenger, lambda: True)
         replica_seats = ReplicaSeats(store)
         seats = replica_seats.add("main", 1)
         telling_database.tell = partial(replica_seats.build_handlers()["seat_wanted"], "main")
