@@ -1,6 +1,6 @@
 """The servers that tests simulate: vLLM of other releases and with other flags, and other servers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from bot.sim.vllm.profile import Profile
@@ -55,32 +55,24 @@ class ServerProfile(Profile):
     @classmethod
     def of_server(cls, server: OtherServer) -> Self:
         """Another server with a diffusion model, as its sources say."""
-        return cls(
+        return replace(
+            cls.bare(),
             server=server,
             diffusion_checks=False,
             prompt_details=server == "mlx-vlm",
             reasoning_details=False,
-            force_usage=False,
-            request_metrics=False,
-            request_ids=False,
-            keep_alive_s=None,
-            by_priority=False,
         )
 
     @classmethod
     def preview(cls) -> Self:
         """The published image for this model, a pre-release older than every stable one that knows it."""
-        return cls(
+        return replace(
+            cls.bare(),
             version="0.22.1rc1.dev357+g74b5964f0",
             diffusion_checks=False,
             old_parser=True,
             prompt_details=False,
             reasoning_details=False,
-            force_usage=False,
-            request_metrics=False,
-            request_ids=False,
-            keep_alive_s=None,
-            by_priority=False,
             dense_cache=True,
             output_cap=256,
         )
@@ -88,13 +80,4 @@ class ServerProfile(Profile):
     @classmethod
     def hosted_api(cls) -> Self:
         """An autoregressive model behind somebody's strict API: a token a chunk, nothing of vLLM."""
-        return cls(
-            canvas=1,
-            diffusion_checks=False,
-            force_usage=False,
-            request_metrics=False,
-            request_ids=False,
-            keep_alive_s=None,
-            by_priority=False,
-            hosted=True,
-        )
+        return replace(cls.bare(), canvas=1, diffusion_checks=False, hosted=True)
